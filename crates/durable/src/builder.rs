@@ -230,7 +230,8 @@ impl Builder {
         );
         tokio::spawn(task.run());
         let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime })))
+        let calls = Arc::default();
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime, calls })))
     }
 }
 

@@ -153,9 +153,10 @@ impl Durable {
         call: Answered<T>,
         stored: impl FnOnce(&T) -> Option<Near> + Send + 'static,
     ) -> Result<T, Error> {
-        let runner = self.0.runner.clone();
+        let (runner, calls) = (self.0.runner.clone(), self.0.calls.clone().read_owned().await);
         let task = self.0.runtime.spawn(async move {
             let answer = call.await;
+            drop(calls);
             let command = match &answer {
                 Ok(answer) => stored(answer).map(|near| Command::Saved(vec![near])),
                 Err(_) => Some(Command::LookAnew),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Plan;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{RwLock, mpsc, oneshot};
 
 use crate::builder::Builder;
 use crate::error::Error;
@@ -82,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) runner: mpsc::UnboundedSender<Command>,
     pub(crate) unique: AtomicU64,
     pub(crate) runtime: Handle,
+    /// Calls that go on without their callers each hold it to be read. A stop waits for it.
+    pub(crate) calls: Arc<RwLock<()>>,
 }
 
 /// The last handle goes.
@@ -236,7 +239,7 @@ impl Durable {
         let (reply, saved) = oneshot::channel();
         drop(self.0.saves.send(ToSave::Stop(reply)));
         // The saver may have ended before, or the store may hang.
-        let _ = tokio::time::timeout(GRACE, saved).await;
+        let _ = tokio::time::timeout(GRACE, join(saved, self.0.calls.write())).await;
         stopped
     }
 

@@ -25,7 +25,10 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
         let Some(place) = usize::try_from(n - 1).ok().filter(|place| *place < timers.len()) else { continue };
         let attempt = attempts(get(row, "attempts")?);
         let state = State::Begun { epoch: owner.epoch, attempt };
-        answers[place] = Begun::Yours(Box::new(stored(row, timers[place], state)?));
+        // If it cannot be read, it stays with this owner, and is loaded no more.
+        if let Some(stored) = inner.readable(timers[place].id, stored(row, timers[place], state)) {
+            answers[place] = Begun::Yours(Box::new(stored));
+        }
     }
     if rows.len() == timers.len() {
         return Ok(answers);
@@ -88,7 +91,7 @@ async fn look(inner: &Inner, timer: Near) -> Result<Settled, PostgresError> {
         join timingwheel.timers t on t.shard = (a.number & 63)::smallint and t.due_ms = a.due \
             and t.number = a.number and t.first_ms = a.first";
     let rows = inner.connections.ask(statement, &places.parameters()).await?;
-    let found = rows.first().map(standing).transpose()?;
+    let found = rows.first().and_then(|row| inner.readable(timer.id, standing(row)));
     Ok(found.map_or(Settled::Gone, |stored| Settled::Changed(Box::new(stored))))
 }
 

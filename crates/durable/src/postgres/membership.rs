@@ -42,6 +42,8 @@ impl Inner {
     pub(super) async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
+        // The program may end with this owner.
+        self.send_notes().await;
         let Inner { connections, options, .. } = self;
         let epoch = convert::epoch(owner.epoch);
         // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,

@@ -24,8 +24,9 @@ mod options;
 mod reads;
 mod user_transaction;
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -80,6 +81,18 @@ struct Inner {
     options: PostgresOptions,
     owned: OwnedShards,
     hints: Hints,
+    /// Timers whose rows cannot be read: a hand has changed them. They stop no others.
+    damaged: Mutex<HashSet<TimerId>>,
+}
+
+impl Inner {
+    /// Notes a timer whose row cannot be read.
+    fn readable(&self, timer: TimerId, read: Result<Stored, PostgresError>) -> Option<Stored> {
+        if read.is_err() {
+            self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(timer);
+        }
+        read.ok()
+    }
 }
 
 impl PostgresStore {
@@ -107,7 +120,8 @@ impl PostgresStore {
         let prepared = timeout(options.timeout, options::prepare(&connections, options.creates)).await;
         prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
         let (owned, hints) = (OwnedShards::default(), Hints::default());
-        Ok(Self(Arc::new(Inner { connections, options, owned, hints })))
+        let damaged = Mutex::default();
+        Ok(Self(Arc::new(Inner { connections, options, owned, hints, damaged })))
     }
 
     /// The SQL that creates the tables, to run it by hand. For another schema than `timingwheel` use
@@ -212,12 +226,16 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>, PostgresError> {
-        reads::list(&self.0.connections, &page).await
+        reads::list(&self.0, page).await
     }
 
     /// Reads all rows: some seconds for each ten million timers.
     async fn count(&self) -> Result<Counts, PostgresError> {
         reads::count(&self.0.connections).await
+    }
+
+    fn damaged(&self) -> u64 {
+        self.0.damaged.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
 
     fn is_shared(&self) -> bool {

@@ -36,11 +36,11 @@ const MOST_OVERDUE: usize = 1_000;
 pub(super) struct Inspections {
     series_at: Instant,
     overdue_at: Instant,
-    under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
+    pub(super) under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
 }
 
 /// The findings of an inspection.
-struct Found {
+pub(super) struct Found {
     /// Runs that were planned anew.
     planned_anew: Vec<Near>,
     unhandled: Option<Unhandled>,
