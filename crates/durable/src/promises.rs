@@ -49,6 +49,7 @@
 //!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`,
 //!   `a_cancel_whose_attempt_ended_before_it_heard_of_that_is_told_so`,
 //!   `a_cancel_of_what_a_stop_gives_back_meanwhile_has_removed_it`
+//! - `tests/it/every_store.rs`: `a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran`
 //! - `tests/it/postgres/instances.rs`: `a_cancel_of_what_another_instance_gives_back_has_removed_it`
 //! - `tests/it/proof/shared.rs`:
 //!   `a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs`
