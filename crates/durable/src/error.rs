@@ -28,7 +28,7 @@ pub enum Error {
     /// A key is not allowed.
     Key(String),
     /// [`stop`](crate::Durable::stop) was called, the wheel has ended, or the runtime has. Nothing was done, with one
-    /// exception: where the runtime ends during a call, the call may have been done.
+    /// exception: if the runtime ends or the store panics during a call, the call may have been done.
     Stopped,
     /// Another owner has the store now, and this one does nothing more.
     Lost,

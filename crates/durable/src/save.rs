@@ -15,20 +15,21 @@ use crate::runner::Command;
 use crate::shared::{Shared, Watched};
 use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key};
 
-/// A timer that is about to be saved, from [`Durable::at`] and [`after`](Durable::after).
+/// A timer that is about to be saved: from [`Durable::at`] and [`after`](Durable::after), or in a transaction, from
+/// `PostgresStore::save_in`.
 #[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
-pub struct Saving<'a> {
-    durable: &'a Durable,
-    due: Timestamp,
-    payload: Payload,
-    key: Option<String>,
-    replaces: bool,
+pub struct Saving<To> {
+    pub(crate) to: To,
+    pub(crate) due: Timestamp,
+    pub(crate) payload: Payload,
+    pub(crate) key: Option<String>,
+    pub(crate) replaces: bool,
 }
 
-impl<'a> Saving<'a> {
-    pub(crate) fn new<K: Kind>(durable: &'a Durable, due: Timestamp, payload: &K) -> Self {
-        Self { durable, due, payload: Payload::of(payload), key: None, replaces: false }
+impl<To> Saving<To> {
+    pub(crate) fn new<K: Kind>(to: To, due: Timestamp, payload: &K) -> Self {
+        Self { to, due, payload: Payload::of(payload), key: None, replaces: false }
     }
 
     /// A name by which the timer is found, cancelled and moved, such as `order-42`. It has 1 to 1,024 bytes, none of them zero. If
@@ -46,7 +47,9 @@ impl<'a> Saving<'a> {
         self.replaces = true;
         self
     }
+}
 
+impl Saving<&Durable> {
     /// Stores the timer. It is durable when this is ready.
     ///
     /// Saves of many tasks go to the store together.
@@ -58,7 +61,7 @@ impl<'a> Saving<'a> {
     /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
-        let Self { durable, due, payload: Payload { kind, json }, key, replaces } = self;
+        let Self { to: durable, due, payload: Payload { kind, json }, key, replaces } = self;
         let id = TimerId::new(due, durable.unique(due, kind));
         let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
         match durable.save(timer).await? {

@@ -102,12 +102,12 @@ impl Durable {
     }
 
     /// A timer that is due then. In the past, it is due at once. A fraction of a millisecond counts as a whole one.
-    pub fn at<K: Kind>(&self, due: Timestamp, payload: &K) -> Saving<'_> {
+    pub fn at<K: Kind>(&self, due: Timestamp, payload: &K) -> Saving<&Durable> {
         Saving::new(self, due, payload)
     }
 
     /// A timer that is due `delay` from now, by the wall clock, but not after the end of the year 9999.
-    pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<'_> {
+    pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<&Durable> {
         let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
         self.at(self.now().saturating_add(delay).unwrap_or(Timestamp::MAX), payload)
     }

@@ -3,9 +3,7 @@
 
 use tokio_postgres::types::Type;
 
-use super::convert::{
-    Places, attempts, column, epoch, get, missed, readable, rule, standing, stands, stored, unknown,
-};
+use super::convert::{Places, attempts, column, columns_of, epoch, get, readable, standing, stored, unknown};
 use super::{Inner, PostgresError, only};
 use crate::store::{Begun, Change, Ended, Near, Owner, Settled, State, ToBegin};
 
@@ -114,7 +112,8 @@ async fn settle_both(
     let attempts = |ends| column(ends, |(_, ended): &End<'_>| count(ended.attempt));
     let versions = |ends| column(ends, |(_, ended): &End<'_>| ended.version.cast_signed());
     let puts = column(ends, |(_, ended)| ended.change.put());
-    let series = column(&puts, |put| put.and_then(|put| put.series.as_ref()));
+    let [rules, missed, standings] =
+        columns_of(puts.iter().map(|put| put.and_then(|put| put.series.as_ref())));
     let changes = column(ends, |(_, ended)| match ended.change {
         Change::Delete => 0,
         Change::Put(_) => 1,
@@ -155,9 +154,9 @@ async fn settle_both(
                 (&column(&puts, |put| put.map(|put| put.timer.due_ms)), Type::INT8_ARRAY),
                 (&column(&puts, |put| put.map(|put| put.timer.id.due_ms)), Type::INT8_ARRAY),
                 (&column(&puts, |put| put.map(|put| count(put.attempts))), Type::INT4_ARRAY),
-                (&column(&series, rule), Type::TEXT_ARRAY),
-                (&column(&series, missed), Type::TEXT_ARRAY),
-                (&column(&series, stands), Type::TEXT_ARRAY),
+                (&rules, Type::TEXT_ARRAY),
+                (&missed, Type::TEXT_ARRAY),
+                (&standings, Type::TEXT_ARRAY),
             ],
         )
         .await?;

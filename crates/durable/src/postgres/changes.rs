@@ -4,9 +4,7 @@
 use tokio_postgres::types::Type;
 
 use super::connections::{Connections, Parameter};
-use super::convert::{
-    attempts, column, get, id, missed, near, number, readable, rule, standing, stands, unknown,
-};
+use super::convert::{attempts, column, columns_of, get, id, near, number, readable, standing, unknown};
 use super::{PostgresError, only};
 use crate::id::TimerId;
 use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
@@ -28,35 +26,31 @@ struct Columns<'a> {
     numbers: Vec<i64>,
     kinds: Vec<&'a str>,
     payloads: Vec<&'a [u8]>,
-    rules: Vec<Option<&'a str>>,
-    missed: Vec<Option<String>>,
-    standings: Vec<Option<String>>,
+    series: [Vec<Option<String>>; 3],
 }
 
 impl<'a> Columns<'a> {
     fn of(timers: &[(usize, &'a NewTimer)]) -> Result<Self, PostgresError> {
-        let series = column(timers, |(_, timer)| timer.series.as_ref());
         let numbers: Result<_, _> = timers.iter().map(|(_, timer)| number(timer.id)).collect();
         Ok(Self {
             dues: column(timers, |(_, timer)| timer.id.due_ms),
             numbers: numbers?,
             kinds: column(timers, |(_, timer)| timer.kind.as_str()),
             payloads: column(timers, |(_, timer)| timer.payload.as_slice()),
-            rules: column(&series, rule),
-            missed: column(&series, missed),
-            standings: column(&series, stands),
+            series: columns_of(timers.iter().map(|(_, timer)| timer.series.as_ref())),
         })
     }
 
     fn parameters(&self) -> [Parameter<'_>; 7] {
+        let [rules, missed, standings] = &self.series;
         [
             (&self.dues, Type::INT8_ARRAY),
             (&self.numbers, Type::INT8_ARRAY),
             (&self.kinds, Type::TEXT_ARRAY),
             (&self.payloads, Type::BYTEA_ARRAY),
-            (&self.rules, Type::TEXT_ARRAY),
-            (&self.missed, Type::TEXT_ARRAY),
-            (&self.standings, Type::TEXT_ARRAY),
+            (rules, Type::TEXT_ARRAY),
+            (missed, Type::TEXT_ARRAY),
+            (standings, Type::TEXT_ARRAY),
         ]
     }
 }

@@ -45,7 +45,7 @@ use hints::Hints;
 use membership::OwnedShards;
 pub use options::PostgresOptions;
 pub(crate) use options::Schema;
-pub use user_transaction::SavingIn;
+pub use user_transaction::InTransaction;
 
 /// How many bytes a payload may have: 64 MiB.
 const LARGEST: usize = 64 << 20;

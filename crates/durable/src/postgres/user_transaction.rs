@@ -4,13 +4,14 @@ use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::convert::{epoch, get, missed, number, rule, standing, stands, text, unknown};
+use super::convert::{epoch, get, number, standing, text, texts, unknown};
 use super::options::Schema;
 use super::{PostgresError, PostgresStore, changes, only};
 use crate::durable::Cancelled;
 use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis};
-use crate::next_run::{self, Next};
+use crate::next_run;
+use crate::save::Saving;
 use crate::store::{Removal, Saved, Which, check_key};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
@@ -51,9 +52,8 @@ impl PostgresStore {
         transaction: &'a Transaction<'a>,
         due: Timestamp,
         payload: &K,
-    ) -> SavingIn<'a> {
-        let payload = Payload::of(payload);
-        SavingIn { store: self, transaction, due, payload, key: None, replaces: false }
+    ) -> Saving<InTransaction<'a>> {
+        Saving::new(InTransaction { store: self, transaction }, due, payload)
     }
 
     /// Cancels a timer in a transaction, by its id or its key. It is gone when that commits.
@@ -90,37 +90,27 @@ impl PostgresStore {
     }
 }
 
-/// A timer that is about to be saved in a transaction, from [`PostgresStore::save_in`].
-#[must_use = "nothing is stored before `save`"]
-pub struct SavingIn<'a> {
+/// A transaction in which a timer is saved, from [`PostgresStore::save_in`].
+pub struct InTransaction<'a> {
     store: &'a PostgresStore,
     transaction: &'a Transaction<'a>,
-    due: Timestamp,
-    payload: Payload,
-    key: Option<String>,
-    replaces: bool,
 }
 
-impl SavingIn<'_> {
-    /// A name for the timer, such as `order-42`: see [`Saving::key`](crate::Saving::key).
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
+impl std::fmt::Debug for InTransaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InTransaction").field("store", self.store).finish_non_exhaustive()
     }
+}
 
-    /// Lets this timer replace the one that has the key: see [`Saving::replace`](crate::Saving::replace).
-    pub fn replace(mut self) -> Self {
-        self.replaces = true;
-        self
-    }
-
+impl Saving<InTransaction<'_>> {
     /// Saves the timer. It is stored when the transaction commits.
     ///
     /// # Errors
     /// [`PostgresError::KeyTaken`]: nothing was done, and the transaction can go on. After any other error it can only be
     /// rolled back.
     pub async fn save(self) -> Result<TimerId, PostgresError> {
-        let Self { store, transaction, due, payload: Payload { kind, json }, key, replaces } = self;
+        let Self { to, due, payload: Payload { kind, json }, key, replaces } = self;
+        let InTransaction { store, transaction } = to;
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
         text("a kind", kind)?;
         let payload = json.map_err(PostgresError::Encode)?;
@@ -140,12 +130,6 @@ impl SavingIn<'_> {
             // Only series get another answer.
             _ => Ok(id),
         }
-    }
-}
-
-impl std::fmt::Debug for SavingIn<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SavingIn").field("due", &self.due).field("key", &self.key).finish_non_exhaustive()
     }
 }
 
@@ -224,8 +208,7 @@ impl Run {
             };
             let due = next.as_ref().map(|next| millis(next.due));
             let change = i32::from(next.is_some());
-            let then = next.as_ref().map(|Next { series, .. }| series);
-            let (rule, missed, stands) = (rule(&then), missed(&then), stands(&then));
+            let [rule, missed, stands] = texts(next.as_ref().map(|next| &next.series));
             let parameters = [
                 (&epoch as _, Type::INT8),
                 (&timer.due_ms as _, Type::INT8),
