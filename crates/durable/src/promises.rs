@@ -210,7 +210,8 @@
 //! A save that the store can never take is refused alone, and a task that has panicked is seen.
 //!
 //! - `tests/it/postgres/limits.rs`: `a_key_that_is_too_long_is_refused_alone`
-//! - `tests/it/every_store.rs`: `a_key_has_bounds_and_finds_its_timer`
+//! - `tests/it/every_store.rs`: `a_key_has_bounds_and_finds_its_timer`,
+//!   `a_payload_that_is_too_large_is_refused_alone_with_its_size`
 //! - `tests/it/postgres/instances.rs`: `an_error_names_the_address_and_its_causes_say_why_it_was_not_reached`,
 //!   `what_the_database_refuses_is_told_without_its_details_which_may_quote_a_payload`
 //! - `tests/it/runner/windows.rs`: `saves_of_large_payloads_go_to_the_store_in_parts`

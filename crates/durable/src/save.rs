@@ -13,7 +13,7 @@ use crate::id::TimerId;
 use crate::next_run::{self, Next};
 use crate::runner::Command;
 use crate::shared::{Shared, Watched};
-use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key};
+use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key, check_payload};
 
 /// A timer that is about to be saved: from [`Durable::at`] and [`after`](Durable::after), or in a transaction, from
 /// `PostgresStore::save_in`.
@@ -58,7 +58,7 @@ impl Saving<&Durable> {
     /// If this is dropped before it is ready, the timer may be stored or not. With a key it can be saved again.
     ///
     /// # Errors
-    /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
+    /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
         let Self { to: durable, due, payload: Payload { kind, json }, key, replaces } = self;
@@ -111,7 +111,7 @@ impl<'a> SavingSeries<'a> {
     /// If this is dropped before it is ready, the series may be stored or not. It can be saved again.
     ///
     /// # Errors
-    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Encode`], [`Error::Stopped`],
+    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`],
     /// [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored or not.
     pub async fn save(self) -> Result<Saved, Error> {
         let Self { durable, name, plan, missed, payload: Payload { kind, json } } = self;
@@ -135,6 +135,7 @@ impl Durable {
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
         self.check()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
+        check_payload(&timer.payload).map_err(Error::Payload)?;
         self.0.store.check(&timer)?;
         self.0.shared.note_kind(&timer.kind);
         let (reply, saved) = oneshot::channel();

@@ -12,7 +12,7 @@ use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis};
 use crate::next_run;
 use crate::save::Saving;
-use crate::store::{Removal, Saved, Which, check_key};
+use crate::store::{Removal, Saved, Which, check_key, check_payload};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
 const SAVE: &str = "with n as (select (1::bigint << 62) | (nextval('timingwheel.numbers') << 6) \
@@ -114,6 +114,7 @@ impl Saving<InTransaction<'_>> {
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
         text("a kind", kind)?;
         let payload = json.map_err(PostgresError::Encode)?;
+        check_payload(&payload).map_err(PostgresError::Text)?;
         let due_ms = millis(due);
         let parameters = [
             (&due_ms as _, Type::INT8),

@@ -8,7 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::{Cron, Once, Plan};
-use timingwheel_durable::store::{Begun, Near, NewTimer, Series, State, Store, Stored, ToBegin};
+use timingwheel_durable::store::{
+    Begun, LARGEST_PAYLOAD, Near, NewTimer, Series, State, Store, Stored, ToBegin,
+};
 use timingwheel_durable::{
     Answer, Backoff, Builder, Cancelled, Durable, Error, Health, Kind, Missed, Run, Saved, Symptom, TimerId,
 };
@@ -69,6 +71,7 @@ in_every_store! {
     a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran
     a_timer_whose_kind_has_no_handler_is_seen
     a_key_has_bounds_and_finds_its_timer
+    a_payload_that_is_too_large_is_refused_alone_with_its_size
 }
 
 #[derive(Serialize, Deserialize)]
@@ -312,7 +315,7 @@ async fn a_handler_saves_the_next_timer_under_its_own_key(store: impl Store + Cl
         }
     };
     let durable = instance(&store).on(handler).start().await.expect("a start");
-    handle.set(durable.clone()).ok().expect("the first");
+    handle.set(durable.clone()).expect("the first");
     durable.after(Duration::ZERO, &note("a")).key("k").save().await.expect("a save");
     until("all are done", async || durable.stats().done == 3).await;
     let texts: Vec<String> = calls.lock().unwrap().iter().map(|(text, ..)| text.clone()).collect();
@@ -393,5 +396,17 @@ async fn a_key_has_bounds_and_finds_its_timer(store: impl Store + Clone) {
         assert!(matches!(&refused, Err(Error::Key(_))), "{refused:?}");
         assert_eq!(durable.get(key).await.expect("an answer"), None);
     }
+    stop(durable).await;
+}
+
+async fn a_payload_that_is_too_large_is_refused_alone_with_its_size(store: impl Store + Clone) {
+    let durable = saver(&store).await;
+    // Two quotes more than its text.
+    let notes = [note("a"), Note("x".repeat(LARGEST_PAYLOAD - 1)), note("b")];
+    let saves = notes.iter().map(|note| durable.at(later(1), note).save());
+    let [first, refused, last] = futures::future::join_all(saves).await.try_into().expect("three");
+    assert!(first.is_ok() && last.is_ok(), "those that come with it are saved");
+    let expected = "a payload must have 67108864 bytes at the most, got 67108865";
+    assert!(matches!(&refused, Err(Error::Payload(text)) if text == expected), "{:?}", refused.err());
     stop(durable).await;
 }
