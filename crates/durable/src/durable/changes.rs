@@ -116,10 +116,7 @@ impl Durable {
         loop {
             self.check()?;
             let moving = self.0.store.clone().reschedule(which.clone(), due);
-            let moved = |moved: &Move| match moved {
-                Move::Moved { to, .. } => Some(*to),
-                Move::Running(..) | Move::NotFound => None,
-            };
+            let moved = |moved: &Move| if let Move::Moved { to, .. } = moved { Some(*to) } else { None };
             match self.tell_of(moving, moved).await? {
                 Move::NotFound => return Ok(Moved::NotFound),
                 Move::Moved { from: _, to } => return Ok(Moved::Moved(to.id())),

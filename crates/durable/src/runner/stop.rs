@@ -68,9 +68,7 @@ impl Runner {
         }
         if is_first {
             self.forget_what_may_have_begun();
-            self.armed.clear();
-            self.keys.clear();
-            self.ready.clear();
+            self.disarm_all();
             // Calls on their way tell that they were not made, as a handler tells its end.
             self.is_stopping.store(true, Ordering::Release);
             let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
