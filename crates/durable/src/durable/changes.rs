@@ -174,6 +174,9 @@ impl Durable {
 
     /// Attempts a buried timer again, now. Its attempts are counted from 1 again.
     ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, it goes on by itself.
+    ///
     /// # Errors
     /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
@@ -185,6 +188,9 @@ impl Durable {
     }
 
     /// Deletes a buried timer.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the timer may be deleted or not.
     ///
     /// # Errors
     /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].

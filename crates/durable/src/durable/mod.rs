@@ -158,6 +158,9 @@ impl Durable {
     /// The timers of a page: those that are stored or have begun, in the order in which they are due, or those that are
     /// [buried](crate::store::Buried).
     ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
     /// # Errors
     /// [`Error::Store`].
     ///
@@ -186,6 +189,9 @@ impl Durable {
 
     /// The timer of this id or key, if it is stored or has begun.
     ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
     /// # Errors
     /// [`Error::Store`].
     ///
@@ -202,6 +208,9 @@ impl Durable {
     }
 
     /// The number of timers that are stored, begun and buried.
+    ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
     ///
     /// # Errors
     /// [`Error::Store`].

@@ -95,6 +95,9 @@ impl Inner {
 impl PostgresStore {
     /// Connects to a database without TLS, and creates the tables where they are missing.
     ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
+    ///
     /// # Errors
     /// [`PostgresError`]: the address, the connection, or tables of another format.
     pub async fn connect(url: &str) -> Result<Self, PostgresError> {
@@ -103,6 +106,9 @@ impl PostgresStore {
 
     /// Connects to a database with settings and with TLS. `tls` is a connector of the client, such as those of
     /// `tokio-postgres-rustls` and `postgres-native-tls`, or [`NoTls`].
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

@@ -62,6 +62,9 @@ impl PostgresStore {
     /// transaction, and up to a second longer. So keep such a transaction short. [`Cancelled::Running`] may be answered up to a
     /// tenth of a second before the handler is called.
     ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
     /// # Errors
     /// [`PostgresError`]. After it the transaction can only be rolled back.
     pub async fn cancel_in(
@@ -82,6 +85,9 @@ impl PostgresStore {
 
     /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the
     /// handler.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
     /// # Errors
     /// As [`Run::finish_in`], but never [`PostgresError::Setting`].
@@ -104,6 +110,9 @@ impl std::fmt::Debug for InTransaction<'_> {
 
 impl Saving<InTransaction<'_>> {
     /// Saves the timer. It is stored when the transaction commits.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
     /// # Errors
     /// [`PostgresError::KeyTaken`]: nothing was done, and the transaction can go on. After any other error it can only be
@@ -144,6 +153,9 @@ impl Run {
     /// connection, and the store always has its own.
     ///
     /// The timer must be in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
     /// # Errors
     /// [`PostgresError::Lost`] if this attempt no longer has the timer: another instance has it, and the transaction

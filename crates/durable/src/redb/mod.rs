@@ -118,6 +118,9 @@ impl RedbStore {
     ///
     /// All calls wait meanwhile: some seconds for each gigabyte. After a crash during this, the next opening reads the whole file.
     ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, it goes on by itself.
+    ///
     /// # Errors
     /// [`RedbError`].
     pub async fn compact(&self) -> Result<(), RedbError> {
