@@ -54,14 +54,16 @@ pub(super) async fn save(
         from timingwheel.save($1[:$11], $2[:$11], $3[:$11], $4[:$11], $5[:$11], $6[:$11], $7[:$11]) \
         union all \
         select a.n, s.answer, s.due, s.first, s.num \
-        from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) with ordinality as a \
+        from unnest($1[$11 + 1:], $2[$11 + 1:], $3[$11 + 1:], $4[$11 + 1:], $5[$11 + 1:], $6[$11 + 1:], \
+            $7[$11 + 1:], $8[$11 + 1:], $9[$11 + 1:], $10[$11 + 1:]) with ordinality as a \
             (due, number, kind, payload, rule, missed, standing, key, replaces, over, n) \
         cross join lateral timingwheel.save_one( \
-            a.due, a.number, a.kind, a.payload, a.key, a.rule, a.missed, a.standing, a.replaces, a.over) s \
-        where a.n > $11";
+            a.due, a.number, a.kind, a.payload, a.key, a.rule, a.missed, a.standing, a.replaces, a.over) s";
     for row in &connections.ask(statement, &parameters).await? {
         let n: i64 = get(row, "n")?;
-        let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| all.get(n)) else { continue };
+        let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| all.get(plain + n)) else {
+            continue;
+        };
         answers[*place] = saved(row, timer.id)?;
     }
     Ok(answers)
