@@ -172,6 +172,10 @@ impl Builder {
 
     /// Becomes the owner of the store, and begins. Timers that fell due while no program ran are due now.
     ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the store may have an owner that does nothing. In a store that several instances share,
+    /// the others take over its timers after the lease.
+    ///
     /// # Errors
     /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler or with a last delay below the first,
     /// and a setting that is not allowed;
@@ -230,7 +234,8 @@ impl Builder {
         );
         tokio::spawn(task.run());
         let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime })))
+        let calls = Arc::default();
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime, calls })))
     }
 }
 

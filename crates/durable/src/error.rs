@@ -27,8 +27,10 @@ pub enum Error {
     Encode(serde_json::Error),
     /// A key is not allowed.
     Key(String),
+    /// A payload is [too large](crate::store::LARGEST_PAYLOAD).
+    Payload(String),
     /// [`stop`](crate::Durable::stop) was called, the wheel has ended, or the runtime has. Nothing was done, with one
-    /// exception: where the runtime ends during a call, the call may have been done.
+    /// exception: if the runtime ends or the store panics during a call, the call may have been done.
     Stopped,
     /// Another owner has the store now, and this one does nothing more.
     Lost,
@@ -71,7 +73,7 @@ impl fmt::Display for Error {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }
             Self::Rule(rule) => write!(f, "a rule must have a zone with a name, got {rule}"),
-            Self::Setting(what) | Self::Key(what) => f.write_str(what),
+            Self::Setting(what) | Self::Key(what) | Self::Payload(what) => f.write_str(what),
         }
     }
 }

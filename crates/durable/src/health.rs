@@ -102,9 +102,6 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 /// How long a timer may be due and not begun.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// For each renewal, this many looks and one a second may find nothing. Hints cause them.
-const EMPTY: u64 = 20;
-
 /// Compares [`Stats`] again and again, for example for the health check of an orchestrator, and tells what is wrong.
 ///
 /// # Examples
@@ -154,9 +151,6 @@ pub enum Symptom {
     Fenced(u64),
     /// The clock by which timers are due is more than a second ahead of the instance's own, or behind it.
     Clock(SignedDuration),
-    /// So many looks have found nothing since the last check: more than 20 for each renewal, and one for each second between
-    /// two.
-    EmptyScans(u64),
     /// Other instances have all shards: there are more instances than shards.
     NoShard,
     /// A timer has been due for so long, more than five seconds, and has not begun: there are too few
@@ -204,10 +198,6 @@ impl fmt::Display for Symptom {
                     offset.abs()
                 )
             }
-            Self::EmptyScans(looks) => write!(
-                f,
-                "{looks} looks for what others have saved found nothing: hints tell of timers that are not there"
-            ),
             Self::Behind(behind) => write!(
                 f,
                 "timers begin {behind:?} late: `concurrency` or `in_memory` is too small, or the store is slow"
@@ -220,7 +210,10 @@ impl fmt::Display for Symptom {
                 write!(f, "{timers} timers were buried, for people to look at: `list` has their errors")
             }
             Self::Damaged(timers) => {
-                write!(f, "{timers} timers cannot be read, and are put aside: the disk may fail")
+                write!(
+                    f,
+                    "{timers} timers cannot be read, and are put aside: a disk or a hand has changed them"
+                )
             }
             Self::Replanned(runs) => write!(
                 f,
@@ -245,27 +238,23 @@ impl Health {
         let before = std::mem::replace(&mut self.before, now.clone());
         let grown = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(&before));
         let count = |count: u64| (count > 0).then_some(count);
-        let (failed, rejoined) = (grown(|stats| stats.store_errors), grown(|stats| stats.rejoined));
-        let (fenced, empty) = (grown(|stats| stats.fenced), grown(|stats| stats.empty_scans));
-        let renewed = grown(|stats| stats.renewals);
+        let failed = grown(|stats| stats.store_errors);
         // A store with one owner is not renewed.
         let is_shared = now.renewals > 0;
-        let succeeded = if is_shared {
-            renewed
+        let succeeded = grown(if is_shared {
+            |stats| stats.renewals
         } else {
-            grown(|stats| stats.loads + stats.save_batches + stats.done + stats.retried + stats.buried)
-        };
+            |stats| stats.loads + stats.save_batches + stats.done + stats.retried + stats.buried
+        });
         [
             now.failed.then_some(Symptom::Failed),
             now.lost.then_some(Symptom::Lost),
             (failed > 0 && succeeded == 0).then_some(Symptom::NotReached(failed)),
             (failed > 0 && succeeded > 0).then_some(Symptom::Failing(failed)),
             (is_shared && now.lease_margin < self.lease / 10).then_some(Symptom::Margin(now.lease_margin)),
-            (rejoined > 0).then_some(Symptom::Rejoined(rejoined)),
-            (fenced > 0).then_some(Symptom::Fenced(fenced)),
+            count(grown(|stats| stats.rejoined)).map(Symptom::Rejoined),
+            count(grown(|stats| stats.fenced)).map(Symptom::Fenced),
             (now.clock_offset.abs() > CLOCKS).then_some(Symptom::Clock(now.clock_offset)),
-            (empty > (EMPTY + self.lease.as_secs() / 3) * (renewed + 1))
-                .then_some(Symptom::EmptyScans(empty)),
             (is_shared && now.shards.0 == 0 && now.shards.1 > 0).then_some(Symptom::NoShard),
             (now.behind > BEHIND).then_some(Symptom::Behind(now.behind)),
             now.unhandled.clone().map(Symptom::Unhandled),
@@ -320,8 +309,6 @@ mod tests {
         for offset in [second * 2, -second * 2] {
             assert_eq!(check(|now| now.clock_offset = offset), [Symptom::Clock(offset)]);
         }
-        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (100, 4)), []);
-        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (101, 4)), [Symptom::EmptyScans(61)]);
         assert_eq!(check(|now| now.shards = (0, 64)), [Symptom::NoShard]);
         assert_eq!(check(|now| now.behind = BEHIND), []);
         assert_eq!(check(|now| now.behind = BEHIND * 2), [Symptom::Behind(BEHIND * 2)]);

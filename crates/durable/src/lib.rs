@@ -140,7 +140,7 @@ pub use memory::MemoryStore;
 pub use outside::{CallBack, Outside};
 pub use outside_store::OutsideStore;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresError, PostgresOptions, PostgresStore, SavingIn};
+pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;

@@ -100,3 +100,5 @@
 //! - Stop handlers of an instance that is itself stopped from outside. When such an instance is continued, its handler
 //!   goes on too. The handler is told, and its result is refused, but its effects outside of the database still happen.
 //! - Use more than 64 instances: the 65th has nothing to do until another one ends.
+//! - Take more than 67,108,863 starts for each schema: one each second for two years. A program that starts for each
+//!   request saves its timers with [`save_in`](crate::PostgresStore::save_in) or in SQL, which needs no start.

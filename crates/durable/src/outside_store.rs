@@ -75,6 +75,9 @@ impl OutsideStore {
     ///
     /// Set the builder's clock to the one of the timers that are handed over.
     ///
+    /// # Cancel safety
+    /// As [`Builder::start`].
+    ///
     /// # Errors
     /// As [`Builder::start`].
     ///

@@ -49,6 +49,7 @@
 //!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`,
 //!   `a_cancel_whose_attempt_ended_before_it_heard_of_that_is_told_so`,
 //!   `a_cancel_of_what_a_stop_gives_back_meanwhile_has_removed_it`
+//! - `tests/it/every_store.rs`: `a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran`
 //! - `tests/it/postgres/instances.rs`: `a_cancel_of_what_another_instance_gives_back_has_removed_it`
 //! - `tests/it/proof/shared.rs`:
 //!   `a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs`
@@ -141,13 +142,17 @@
 //!   `a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that`
 //! - `tests/it/runner/series.rs`:
 //!   `a_pending_run_keeps_its_time_and_its_attempts_when_the_series_is_saved_with_another_payload`,
-//!   `a_deploy_over_the_due_time_with_another_payload_or_policy_loses_no_run`,
-//!   `a_run_that_a_stop_has_given_back_gets_the_new_payload`,
-//!   `a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start`,
 //!   `a_clock_that_was_wrong_for_a_moment_silences_no_series`,
 //!   `a_clock_that_is_right_again_at_the_next_start_silences_no_series`,
 //!   `a_run_that_other_zone_data_planned_is_planned_anew_at_a_start_and_once_a_day`,
-//!   `a_run_that_comes_up_before_its_rule_says_so_waits`, `a_handler_saves_the_next_timer_under_its_own_key`
+//!   `a_run_that_comes_up_before_its_rule_says_so_waits`
+//! - `tests/it/every_store.rs`, in all three stores:
+//!   `a_run_that_failed_gets_the_new_payload_and_keeps_its_time_and_attempts`,
+//!   `a_run_that_is_overdue_at_a_start_gets_the_new_payload_and_policy`,
+//!   `a_run_that_was_moved_gets_the_new_payload_and_stays_there`, `a_run_that_a_stop_has_given_back_gets_the_new_payload`,
+//!   `a_run_whose_process_was_killed_gets_the_new_payload`,
+//!   `runs_that_a_wrong_clock_or_other_zone_data_planned_are_planned_anew_at_a_start`,
+//!   `a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start`, `a_handler_saves_the_next_timer_under_its_own_key`
 //! - `src/next_run.rs`: `a_plan_of_a_wrong_clock_or_of_other_zone_data_is_made_anew`, `missed_runs_follow_their_policy`,
 //!   `a_clock_that_is_set_back_plans_no_instant_again`, `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
 //! - `tests/it/proof/kills.rs`: `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
@@ -180,6 +185,8 @@
 //! - `tests/it/proof/unheard.rs`: `a_stop_comes_to_an_end_also_where_the_store_hangs`
 //! - `tests/it/proof/shared.rs`: `an_instance_that_is_stopped_while_it_joins_again_leaves_its_share`
 //! - `tests/it/redb_file.rs`: `after_stop_the_file_is_free_at_once`
+//! - `tests/it/proof/unheard.rs`: `a_stop_waits_for_calls_of_the_store_that_are_under_way`
+//! - `tests/it/postgres/hints.rs`: `timers_that_a_program_saves_before_it_ends_are_hinted_at`
 //!
 //! # Handlers do not wait for each other
 //!
@@ -196,13 +203,15 @@
 //! - `tests/it/runner/handlers.rs`: `a_kind_without_a_handler_is_left_alone_until_there_is_one`,
 //!   `a_payload_that_cannot_be_read_is_buried_with_its_bytes`,
 //!   `a_kind_whose_handler_was_forgotten_is_seen_when_it_is_saved_and_once_it_is_overdue`
+//! - `tests/it/every_store.rs`: `a_timer_whose_kind_has_no_handler_is_seen`
 //!
 //! # Errors are told
 //!
 //! A save that the store can never take is refused alone, and a task that has panicked is seen.
 //!
 //! - `tests/it/postgres/limits.rs`: `a_key_that_is_too_long_is_refused_alone`
-//! - `tests/it/runner/handlers.rs`: `a_key_has_the_same_bounds_in_each_store_and_finds_its_timer`
+//! - `tests/it/every_store.rs`: `a_key_has_bounds_and_finds_its_timer`,
+//!   `a_payload_that_is_too_large_is_refused_alone_with_its_size`
 //! - `tests/it/postgres/instances.rs`: `an_error_names_the_address_and_its_causes_say_why_it_was_not_reached`,
 //!   `what_the_database_refuses_is_told_without_its_details_which_may_quote_a_payload`
 //! - `tests/it/runner/windows.rs`: `saves_of_large_payloads_go_to_the_store_in_parts`
@@ -219,6 +228,7 @@
 //!
 //! # A damaged file is told, and a damaged timer stops no other
 //!
+//! - `tests/it/postgres/damage.rs`: `a_row_that_cannot_be_read_stops_no_other`
 //! - `tests/it/redb_file.rs`: `a_damaged_timer_is_put_aside_and_all_others_run`,
 //!   `damaged_pages_are_told_with_the_name_of_the_file_and_panic_nowhere`
 //! - `src/redb/row.rs`: `bytes_with_any_bit_turned_cut_off_or_at_another_place_are_refused`

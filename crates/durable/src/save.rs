@@ -13,22 +13,23 @@ use crate::id::TimerId;
 use crate::next_run::{self, Next};
 use crate::runner::Command;
 use crate::shared::{Shared, Watched};
-use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key};
+use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key, check_payload};
 
-/// A timer that is about to be saved, from [`Durable::at`] and [`after`](Durable::after).
+/// A timer that is about to be saved: from [`Durable::at`] and [`after`](Durable::after), or in a transaction, from
+/// `PostgresStore::save_in`.
 #[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
-pub struct Saving<'a> {
-    durable: &'a Durable,
-    due: Timestamp,
-    payload: Payload,
-    key: Option<String>,
-    replaces: bool,
+pub struct Saving<To> {
+    pub(crate) to: To,
+    pub(crate) due: Timestamp,
+    pub(crate) payload: Payload,
+    pub(crate) key: Option<String>,
+    pub(crate) replaces: bool,
 }
 
-impl<'a> Saving<'a> {
-    pub(crate) fn new<K: Kind>(durable: &'a Durable, due: Timestamp, payload: &K) -> Self {
-        Self { durable, due, payload: Payload::of(payload), key: None, replaces: false }
+impl<To> Saving<To> {
+    pub(crate) fn new<K: Kind>(to: To, due: Timestamp, payload: &K) -> Self {
+        Self { to, due, payload: Payload::of(payload), key: None, replaces: false }
     }
 
     /// A name by which the timer is found, cancelled and moved, such as `order-42`. It has 1 to 1,024 bytes, none of them zero. If
@@ -46,7 +47,9 @@ impl<'a> Saving<'a> {
         self.replaces = true;
         self
     }
+}
 
+impl Saving<&Durable> {
     /// Stores the timer. It is durable when this is ready.
     ///
     /// Saves of many tasks go to the store together.
@@ -55,10 +58,10 @@ impl<'a> Saving<'a> {
     /// If this is dropped before it is ready, the timer may be stored or not. With a key it can be saved again.
     ///
     /// # Errors
-    /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
+    /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
-        let Self { durable, due, payload: Payload { kind, json }, key, replaces } = self;
+        let Self { to: durable, due, payload: Payload { kind, json }, key, replaces } = self;
         let id = TimerId::new(due, durable.unique(due, kind));
         let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
         match durable.save(timer).await? {
@@ -108,7 +111,7 @@ impl<'a> SavingSeries<'a> {
     /// If this is dropped before it is ready, the series may be stored or not. It can be saved again.
     ///
     /// # Errors
-    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Encode`], [`Error::Stopped`],
+    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`],
     /// [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored or not.
     pub async fn save(self) -> Result<Saved, Error> {
         let Self { durable, name, plan, missed, payload: Payload { kind, json } } = self;
@@ -132,6 +135,7 @@ impl Durable {
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
         self.check()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
+        check_payload(&timer.payload).map_err(Error::Payload)?;
         self.0.store.check(&timer)?;
         self.0.shared.note_kind(&timer.kind);
         let (reply, saved) = oneshot::channel();

@@ -60,15 +60,10 @@ impl Window {
         if self.load.is_some() { None } else { self.next_due }
     }
 
-    /// A load begins, after this place.
+    /// A load begins, after this place, or within the window, for timers that others may have stored there.
     pub(crate) fn begin_load(&mut self) -> Place {
         self.load = Some(Load::default());
         self.end
-    }
-
-    /// A load within the window begins, for timers that others may have stored there.
-    pub(crate) fn begin_scan(&mut self) {
-        self.load = Some(Load::default());
     }
 
     /// All timers up to here are armed, or have begun.

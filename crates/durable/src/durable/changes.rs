@@ -116,10 +116,7 @@ impl Durable {
         loop {
             self.check()?;
             let moving = self.0.store.clone().reschedule(which.clone(), due);
-            let moved = |moved: &Move| match moved {
-                Move::Moved { to, .. } => Some(*to),
-                Move::Running(..) | Move::NotFound => None,
-            };
+            let moved = |moved: &Move| if let Move::Moved { to, .. } = moved { Some(*to) } else { None };
             match self.tell_of(moving, moved).await? {
                 Move::NotFound => return Ok(Moved::NotFound),
                 Move::Moved { from: _, to } => return Ok(Moved::Moved(to.id())),
@@ -153,9 +150,10 @@ impl Durable {
         call: Answered<T>,
         stored: impl FnOnce(&T) -> Option<Near> + Send + 'static,
     ) -> Result<T, Error> {
-        let runner = self.0.runner.clone();
+        let (runner, calls) = (self.0.runner.clone(), self.0.calls.clone().read_owned().await);
         let task = self.0.runtime.spawn(async move {
             let answer = call.await;
+            drop(calls);
             let command = match &answer {
                 Ok(answer) => stored(answer).map(|near| Command::Saved(vec![near])),
                 Err(_) => Some(Command::LookAnew),
@@ -176,6 +174,9 @@ impl Durable {
 
     /// Attempts a buried timer again, now. Its attempts are counted from 1 again.
     ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, it goes on by itself.
+    ///
     /// # Errors
     /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
@@ -187,6 +188,9 @@ impl Durable {
     }
 
     /// Deletes a buried timer.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the timer may be deleted or not.
     ///
     /// # Errors
     /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Plan;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{RwLock, mpsc, oneshot};
 
 use crate::builder::Builder;
 use crate::error::Error;
@@ -82,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) runner: mpsc::UnboundedSender<Command>,
     pub(crate) unique: AtomicU64,
     pub(crate) runtime: Handle,
+    /// Calls that go on without their callers each hold it to be read. A stop waits for it.
+    pub(crate) calls: Arc<RwLock<()>>,
 }
 
 /// The last handle goes.
@@ -99,12 +102,12 @@ impl Durable {
     }
 
     /// A timer that is due then. In the past, it is due at once. A fraction of a millisecond counts as a whole one.
-    pub fn at<K: Kind>(&self, due: Timestamp, payload: &K) -> Saving<'_> {
+    pub fn at<K: Kind>(&self, due: Timestamp, payload: &K) -> Saving<&Durable> {
         Saving::new(self, due, payload)
     }
 
     /// A timer that is due `delay` from now, by the wall clock, but not after the end of the year 9999.
-    pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<'_> {
+    pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<&Durable> {
         let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
         self.at(self.now().saturating_add(delay).unwrap_or(Timestamp::MAX), payload)
     }
@@ -155,6 +158,9 @@ impl Durable {
     /// The timers of a page: those that are stored or have begun, in the order in which they are due, or those that are
     /// [buried](crate::store::Buried).
     ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
     /// # Errors
     /// [`Error::Store`].
     ///
@@ -183,6 +189,9 @@ impl Durable {
 
     /// The timer of this id or key, if it is stored or has begun.
     ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
     /// # Errors
     /// [`Error::Store`].
     ///
@@ -199,6 +208,9 @@ impl Durable {
     }
 
     /// The number of timers that are stored, begun and buried.
+    ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
     ///
     /// # Errors
     /// [`Error::Store`].
@@ -236,7 +248,7 @@ impl Durable {
         let (reply, saved) = oneshot::channel();
         drop(self.0.saves.send(ToSave::Stop(reply)));
         // The saver may have ended before, or the store may hang.
-        let _ = tokio::time::timeout(GRACE, saved).await;
+        let _ = tokio::time::timeout(GRACE, join(saved, self.0.calls.write())).await;
         stopped
     }
 

@@ -3,9 +3,7 @@
 
 use tokio_postgres::types::Type;
 
-use super::convert::{
-    Places, attempts, column, epoch, get, missed, readable, rule, standing, stands, stored, unknown,
-};
+use super::convert::{Places, attempts, column, columns_of, epoch, get, readable, standing, stored, unknown};
 use super::{Inner, PostgresError, only};
 use crate::store::{Begun, Change, Ended, Near, Owner, Settled, State, ToBegin};
 
@@ -25,7 +23,10 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
         let Some(place) = usize::try_from(n - 1).ok().filter(|place| *place < timers.len()) else { continue };
         let attempt = attempts(get(row, "attempts")?);
         let state = State::Begun { epoch: owner.epoch, attempt };
-        answers[place] = Begun::Yours(Box::new(stored(row, timers[place], state)?));
+        // If it cannot be read, it stays with this owner, and is loaded no more.
+        if let Some(stored) = inner.readable(timers[place].id, stored(row, timers[place], state)) {
+            answers[place] = Begun::Yours(Box::new(stored));
+        }
     }
     if rows.len() == timers.len() {
         return Ok(answers);
@@ -88,7 +89,7 @@ async fn look(inner: &Inner, timer: Near) -> Result<Settled, PostgresError> {
         join timingwheel.timers t on t.shard = (a.number & 63)::smallint and t.due_ms = a.due \
             and t.number = a.number and t.first_ms = a.first";
     let rows = inner.connections.ask(statement, &places.parameters()).await?;
-    let found = rows.first().map(standing).transpose()?;
+    let found = rows.first().and_then(|row| inner.readable(timer.id, standing(row)));
     Ok(found.map_or(Settled::Gone, |stored| Settled::Changed(Box::new(stored))))
 }
 
@@ -111,7 +112,8 @@ async fn settle_both(
     let attempts = |ends| column(ends, |(_, ended): &End<'_>| count(ended.attempt));
     let versions = |ends| column(ends, |(_, ended): &End<'_>| ended.version.cast_signed());
     let puts = column(ends, |(_, ended)| ended.change.put());
-    let series = column(&puts, |put| put.and_then(|put| put.series.as_ref()));
+    let [rules, missed, standings] =
+        columns_of(puts.iter().map(|put| put.and_then(|put| put.series.as_ref())));
     let changes = column(ends, |(_, ended)| match ended.change {
         Change::Delete => 0,
         Change::Put(_) => 1,
@@ -152,9 +154,9 @@ async fn settle_both(
                 (&column(&puts, |put| put.map(|put| put.timer.due_ms)), Type::INT8_ARRAY),
                 (&column(&puts, |put| put.map(|put| put.timer.id.due_ms)), Type::INT8_ARRAY),
                 (&column(&puts, |put| put.map(|put| count(put.attempts))), Type::INT4_ARRAY),
-                (&column(&series, rule), Type::TEXT_ARRAY),
-                (&column(&series, missed), Type::TEXT_ARRAY),
-                (&column(&series, stands), Type::TEXT_ARRAY),
+                (&rules, Type::TEXT_ARRAY),
+                (&missed, Type::TEXT_ARRAY),
+                (&standings, Type::TEXT_ARRAY),
             ],
         )
         .await?;

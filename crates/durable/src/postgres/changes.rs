@@ -4,9 +4,7 @@
 use tokio_postgres::types::Type;
 
 use super::connections::{Connections, Parameter};
-use super::convert::{
-    attempts, column, get, id, missed, near, number, readable, rule, standing, stands, unknown,
-};
+use super::convert::{attempts, column, columns_of, get, id, near, number, readable, standing, unknown};
 use super::{PostgresError, only};
 use crate::id::TimerId;
 use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
@@ -22,45 +20,6 @@ pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
     })
 }
 
-/// The timers of a save, a column each.
-struct Columns<'a> {
-    dues: Vec<i64>,
-    numbers: Vec<i64>,
-    kinds: Vec<&'a str>,
-    payloads: Vec<&'a [u8]>,
-    rules: Vec<Option<&'a str>>,
-    missed: Vec<Option<String>>,
-    standings: Vec<Option<String>>,
-}
-
-impl<'a> Columns<'a> {
-    fn of(timers: &[(usize, &'a NewTimer)]) -> Result<Self, PostgresError> {
-        let series = column(timers, |(_, timer)| timer.series.as_ref());
-        let numbers: Result<_, _> = timers.iter().map(|(_, timer)| number(timer.id)).collect();
-        Ok(Self {
-            dues: column(timers, |(_, timer)| timer.id.due_ms),
-            numbers: numbers?,
-            kinds: column(timers, |(_, timer)| timer.kind.as_str()),
-            payloads: column(timers, |(_, timer)| timer.payload.as_slice()),
-            rules: column(&series, rule),
-            missed: column(&series, missed),
-            standings: column(&series, stands),
-        })
-    }
-
-    fn parameters(&self) -> [Parameter<'_>; 7] {
-        [
-            (&self.dues, Type::INT8_ARRAY),
-            (&self.numbers, Type::INT8_ARRAY),
-            (&self.kinds, Type::TEXT_ARRAY),
-            (&self.payloads, Type::BYTEA_ARRAY),
-            (&self.rules, Type::TEXT_ARRAY),
-            (&self.missed, Type::TEXT_ARRAY),
-            (&self.standings, Type::TEXT_ARRAY),
-        ]
-    }
-}
-
 /// Saves timers that the store has [checked](crate::store::Store::check).
 pub(super) async fn save(
     connections: &Connections,
@@ -70,29 +29,41 @@ pub(super) async fn save(
     if timers.is_empty() {
         return Ok(answers);
     }
-    let all = timers.iter().enumerate();
-    let (mut keyed, plain): (Vec<_>, Vec<_>) = all.partition(|(_, timer)| timer.key.is_some());
-    // All instances sort them the same way, so that no two wait for each other. Timers of one key keep their order.
-    keyed.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
-    let (without, with) = (Columns::of(&plain)?, Columns::of(&keyed)?);
-    let keys = column(&keyed, |(_, timer)| timer.key.as_deref());
-    let replaces = column(&keyed, |(_, timer)| timer.replaces);
-    let are_over = column(&keyed, |(_, timer)| timer.is_over);
-    let of_keyed: [Parameter<'_>; 3] =
-        [(&keys, Type::TEXT_ARRAY), (&replaces, Type::BOOL_ARRAY), (&are_over, Type::BOOL_ARRAY)];
-    let parameters = [&without.parameters()[..], &with.parameters(), &of_keyed].concat();
+    // Those without a key come first, and are stored at once. All instances sort the others the same way, so that no two wait for
+    // each other. Timers of one key keep their order.
+    let mut all: Vec<(usize, &NewTimer)> = timers.iter().enumerate().collect();
+    all.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
+    let plain = all.partition_point(|(_, timer)| timer.key.is_none());
+    let numbers: Result<Vec<i64>, _> = all.iter().map(|(_, timer)| number(timer.id)).collect();
+    let [rules, missed, standings] = columns_of(all.iter().map(|(_, timer)| timer.series.as_ref()));
+    let parameters: [Parameter<'_>; 11] = [
+        (&column(&all, |(_, timer)| timer.id.due_ms), Type::INT8_ARRAY),
+        (&numbers?, Type::INT8_ARRAY),
+        (&column(&all, |(_, timer)| timer.kind.as_str()), Type::TEXT_ARRAY),
+        (&column(&all, |(_, timer)| timer.payload.as_slice()), Type::BYTEA_ARRAY),
+        (&rules, Type::TEXT_ARRAY),
+        (&missed, Type::TEXT_ARRAY),
+        (&standings, Type::TEXT_ARRAY),
+        (&column(&all, |(_, timer)| timer.key.as_deref()), Type::TEXT_ARRAY),
+        (&column(&all, |(_, timer)| timer.replaces), Type::BOOL_ARRAY),
+        (&column(&all, |(_, timer)| timer.is_over), Type::BOOL_ARRAY),
+        (&i32::try_from(plain).unwrap_or(i32::MAX), Type::INT4),
+    ];
     let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
             null::bigint as num \
-        from timingwheel.save($1, $2, $3, $4, $5, $6, $7) \
+        from timingwheel.save($1[:$11], $2[:$11], $3[:$11], $4[:$11], $5[:$11], $6[:$11], $7[:$11]) \
         union all \
         select a.n, s.answer, s.due, s.first, s.num \
-        from unnest($8, $9, $10, $11, $12, $13, $14, $15, $16, $17) with ordinality as a \
+        from unnest($1[$11 + 1:], $2[$11 + 1:], $3[$11 + 1:], $4[$11 + 1:], $5[$11 + 1:], $6[$11 + 1:], \
+            $7[$11 + 1:], $8[$11 + 1:], $9[$11 + 1:], $10[$11 + 1:]) with ordinality as a \
             (due, number, kind, payload, rule, missed, standing, key, replaces, over, n) \
         cross join lateral timingwheel.save_one( \
             a.due, a.number, a.kind, a.payload, a.key, a.rule, a.missed, a.standing, a.replaces, a.over) s";
     for row in &connections.ask(statement, &parameters).await? {
         let n: i64 = get(row, "n")?;
-        let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| keyed.get(n)) else { continue };
+        let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| all.get(plain + n)) else {
+            continue;
+        };
         answers[*place] = saved(row, timer.id)?;
     }
     Ok(answers)

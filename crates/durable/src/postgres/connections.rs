@@ -2,6 +2,7 @@
 //! late.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
@@ -74,21 +75,14 @@ impl Connections {
                     connected.map_err(|error| PostgresError::Unreached { address, error })?;
                 let (heard, hears) = mpsc::unbounded_channel();
                 tokio::spawn(async move {
-                    let messages = std::future::poll_fn(|cx| {
-                        loop {
-                            match std::task::ready!(connection.poll_message(cx)) {
-                                Some(Ok(AsyncMessage::Notification(note))) => {
-                                    // Nobody hears it any more.
-                                    if heard.send(note.payload().to_owned()).is_err() {
-                                        return std::task::Poll::Ready(());
-                                    }
-                                }
-                                Some(Ok(_)) => {}
-                                Some(Err(_)) | None => return std::task::Poll::Ready(()),
-                            }
+                    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                        if let AsyncMessage::Notification(note) = message
+                            && heard.send(note.payload().to_owned()).is_err()
+                        {
+                            // Nobody hears it any more.
+                            break;
                         }
-                    });
-                    messages.await;
+                    }
                 });
                 Ok((client, hears))
             })

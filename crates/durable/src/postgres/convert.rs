@@ -65,17 +65,19 @@ pub(super) fn column<T, C>(all: &[T], of_one: impl Fn(&T) -> C) -> Vec<C> {
     all.iter().map(of_one).collect()
 }
 
-/// The three columns of a series.
-pub(super) fn rule<'a>(series: &Option<&'a Series>) -> Option<&'a str> {
-    series.map(|series| series.rule.as_str())
+/// The three columns of a series: its rule, its policy, and where it stands.
+pub(super) fn texts(series: Option<&Series>) -> [Option<String>; 3] {
+    let Some(series) = series else { return [None, None, None] };
+    [series.rule.clone(), series.missed.to_string(), series.standing()].map(Some)
 }
 
-pub(super) fn missed(series: &Option<&Series>) -> Option<String> {
-    series.map(|series| series.missed.to_string())
-}
-
-pub(super) fn stands(series: &Option<&Series>) -> Option<String> {
-    series.map(Series::standing)
+/// The same of a batch.
+pub(super) fn columns_of<'a>(all: impl Iterator<Item = Option<&'a Series>>) -> [Vec<Option<String>>; 3] {
+    let mut columns = [const { Vec::new() }; 3];
+    for texts in all.map(texts) {
+        columns.iter_mut().zip(texts).for_each(|(column, text)| column.push(text));
+    }
+    columns
 }
 
 fn series(row: &Row) -> Result<Option<Series>, PostgresError> {

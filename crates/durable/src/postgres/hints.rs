@@ -34,6 +34,8 @@ const RETRY_MOST: Duration = Duration::from_secs(30);
 pub(super) struct Hints {
     heard: tokio::sync::Mutex<HashMap<u64, Hears>>,
     notes: Mutex<Notes>,
+    /// Held while notes are sent.
+    sends: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -157,27 +159,31 @@ impl Inner {
         (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
         if !std::mem::replace(&mut notes.is_busy, true) {
             let inner = Arc::clone(self);
-            tokio::spawn(async move { inner.send_notes().await });
+            tokio::spawn(async move {
+                while {
+                    sleep(GATHER).await;
+                    inner.send_notes().await
+                } {}
+            });
         }
     }
 
-    async fn send_notes(&self) {
-        loop {
-            sleep(GATHER).await;
-            let notes: Vec<String> = {
-                let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
-                if notes.of.is_empty() {
-                    notes.is_busy = false;
-                    return;
-                }
-                let taken = std::mem::take(&mut notes.of);
-                let notes = |(shard, (from, to))| [format!("{shard} {from}"), format!("{shard} {to}")];
-                taken.into_iter().flat_map(notes).collect()
-            };
-            let statement =
-                "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
-            // If this fails, a look finds the timers.
-            drop(self.connections.ask(statement, &[(&notes, Type::TEXT_ARRAY)]).await);
-        }
+    /// Sends all notes. Returns whether there were any.
+    pub(super) async fn send_notes(&self) -> bool {
+        let _sends = self.hints.sends.lock().await;
+        let notes: Vec<String> = {
+            let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            if notes.of.is_empty() {
+                notes.is_busy = false;
+                return false;
+            }
+            let taken = std::mem::take(&mut notes.of);
+            let notes = |(shard, (from, to))| [format!("{shard} {from}"), format!("{shard} {to}")];
+            taken.into_iter().flat_map(notes).collect()
+        };
+        let statement = "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
+        // If this fails, a look finds the timers.
+        drop(self.connections.ask(statement, &[(&notes, Type::TEXT_ARRAY)]).await);
+        true
     }
 }

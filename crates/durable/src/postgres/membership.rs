@@ -42,6 +42,8 @@ impl Inner {
     pub(super) async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
+        // The program may end with this owner.
+        self.send_notes().await;
         let Inner { connections, options, .. } = self;
         let epoch = convert::epoch(owner.epoch);
         // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,
@@ -118,7 +120,7 @@ pub(super) const SOON_MS: i64 = 120_000;
 
 /// How a number is made up, from its end: the shard, the count, the epoch.
 const SHARD_BITS: u32 = 6;
-const COUNT_BITS: u32 = 35;
+const COUNT_BITS: u32 = 30;
 
 /// The knowledge about one owner.
 #[derive(Clone, Debug)]
@@ -152,18 +154,19 @@ impl OwnedShards {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
     }
 
+    /// `None` if there is no such owner.
+    fn change<T>(&self, epoch: u64, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).get_mut(&epoch).map(change)
+    }
+
     /// Returns the shards before.
     pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> Option<u64> {
-        let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        owned.get_mut(&epoch).map(|of_owner| std::mem::replace(&mut of_owner.shards, shards))
+        self.change(epoch, |of_owner| std::mem::replace(&mut of_owner.shards, shards))
     }
 
     /// The clock of the database showed this a moment ago, so deadlines that are reckoned from it are never too late.
     pub(super) fn set_clock(&self, epoch: u64, shown_us: i64) {
-        let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_owner) = owned.get_mut(&epoch) {
-            of_owner.clock = Some((Instant::now(), shown_us));
-        }
+        self.change(epoch, |of_owner| of_owner.clock = Some((Instant::now(), shown_us)));
     }
 
     /// The time by the clock of the database, as far as that is known here.
@@ -184,10 +187,7 @@ impl OwnedShards {
 
     pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {
         if self.of(epoch).is_some_and(|of_owner| !Arc::ptr_eq(&of_owner.kinds, kinds)) {
-            let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            if let Some(of_owner) = owned.get_mut(&epoch) {
-                of_owner.kinds = Arc::clone(kinds);
-            }
+            self.change(epoch, |of_owner| of_owner.kinds = Arc::clone(kinds));
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
     fn numbers_are_different_for_each_epoch_and_count_and_have_63_bits() {
         let owned = OwnedShards::default();
         let mut seen = HashSet::new();
-        for epoch in [1, 2, 2_097_151] {
+        for epoch in [1, 2, 67_108_863] {
             for count in [0, 1, 63, 64, (1 << COUNT_BITS) - 1] {
                 let number = owned.number(epoch, count, 0, "kind");
                 assert!(number < 1 << 62 && seen.insert(number >> SHARD_BITS), "{epoch} {count}");

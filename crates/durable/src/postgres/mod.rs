@@ -24,8 +24,9 @@ mod options;
 mod reads;
 mod user_transaction;
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -44,10 +45,7 @@ use hints::Hints;
 use membership::OwnedShards;
 pub use options::PostgresOptions;
 pub(crate) use options::Schema;
-pub use user_transaction::SavingIn;
-
-/// How many bytes a payload may have: 64 MiB.
-const LARGEST: usize = 64 << 20;
+pub use user_transaction::InTransaction;
 
 /// A store in a PostgreSQL database, from version 12 on, which any number of instances share: running programs, on one
 /// machine or many. Clones are the same store.
@@ -80,10 +78,25 @@ struct Inner {
     options: PostgresOptions,
     owned: OwnedShards,
     hints: Hints,
+    /// Timers whose rows cannot be read: a hand has changed them. They stop no others.
+    damaged: Mutex<HashSet<TimerId>>,
+}
+
+impl Inner {
+    /// Notes a timer whose row cannot be read.
+    fn readable(&self, timer: TimerId, read: Result<Stored, PostgresError>) -> Option<Stored> {
+        if read.is_err() {
+            self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(timer);
+        }
+        read.ok()
+    }
 }
 
 impl PostgresStore {
     /// Connects to a database without TLS, and creates the tables where they are missing.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
     ///
     /// # Errors
     /// [`PostgresError`]: the address, the connection, or tables of another format.
@@ -93,6 +106,9 @@ impl PostgresStore {
 
     /// Connects to a database with settings and with TLS. `tls` is a connector of the client, such as those of
     /// `tokio-postgres-rustls` and `postgres-native-tls`, or [`NoTls`].
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -107,7 +123,8 @@ impl PostgresStore {
         let prepared = timeout(options.timeout, options::prepare(&connections, options.creates)).await;
         prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
         let (owned, hints) = (OwnedShards::default(), Hints::default());
-        Ok(Self(Arc::new(Inner { connections, options, owned, hints })))
+        let damaged = Mutex::default();
+        Ok(Self(Arc::new(Inner { connections, options, owned, hints, damaged })))
     }
 
     /// The SQL that creates the tables, to run it by hand. For another schema than `timingwheel` use
@@ -137,13 +154,7 @@ impl Store for PostgresStore {
     fn check(timer: &NewTimer) -> Result<(), PostgresError> {
         convert::text("a kind", &timer.kind)?;
         convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
-        convert::number(timer.id)?;
-        if timer.payload.len() > LARGEST {
-            let len = timer.payload.len();
-            let told = format!("a payload must have {LARGEST} bytes at the most, got {len}");
-            return Err(PostgresError::Text(told));
-        }
-        Ok(())
+        convert::number(timer.id).map(drop)
     }
 
     async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner, PostgresError> {
@@ -212,12 +223,16 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>, PostgresError> {
-        reads::list(&self.0.connections, &page).await
+        reads::list(&self.0, page).await
     }
 
     /// Reads all rows: some seconds for each ten million timers.
     async fn count(&self) -> Result<Counts, PostgresError> {
         reads::count(&self.0.connections).await
+    }
+
+    fn damaged(&self) -> u64 {
+        self.0.damaged.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
 
     fn is_shared(&self) -> bool {

@@ -1,10 +1,11 @@
 //! The calls that only read.
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::PostgresError;
 use super::connections::{Connections, Parameter};
 use super::convert::{epoch, get, id, last_number, near, standing, stored};
+use super::{Inner, PostgresError};
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
 
@@ -92,7 +93,32 @@ fn last_of(found: &[(Near, bool)], shard: i16) -> Place {
     last.map_or(Place::FIRST, |(timer, _)| timer.place())
 }
 
-pub(super) async fn list(connections: &Connections, page: &Page) -> Result<Vec<Stored>, PostgresError> {
+/// Leaves out timers that cannot be read, and goes on behind them.
+pub(super) async fn list(inner: &Inner, mut page: Page) -> Result<Vec<Stored>, PostgresError> {
+    let (most, mut found) = (page.limit, Vec::new());
+    loop {
+        let rows = rows_of(&inner.connections, &page).await?;
+        let is_last = rows.len() < page.limit;
+        for row in &rows {
+            let id = id(get(row, "first_ms")?, get(row, "number")?);
+            let read = if page.buried {
+                get(row, "reason")
+                    .and_then(|reason| stored(row, Near::from(id), State::Buried(Buried { reason })))
+            } else {
+                standing(row)
+            };
+            let due_ms = if page.buried { id.due_ms } else { get(row, "due_ms")? };
+            page.after = Place { due_ms, unique: id.unique };
+            found.extend(inner.readable(id, read));
+        }
+        page.limit = most - found.len();
+        if is_last || page.limit == 0 {
+            return Ok(found);
+        }
+    }
+}
+
+async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>, PostgresError> {
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
     let (after, number) = (page.after.due_ms, last_number(page.after));
     let kind = page.kind.as_deref();
@@ -104,12 +130,7 @@ pub(super) async fn list(connections: &Connections, page: &Page) -> Result<Vec<S
             order by first_ms, number limit $4";
         let mut parameters = parameters.to_vec();
         parameters.push((&page.only_series, Type::BOOL));
-        let rows = connections.ask(statement, &parameters).await?;
-        let buried = rows.iter().map(|row| {
-            let id = id(get(row, "first_ms")?, get(row, "number")?);
-            stored(row, Near::from(id), State::Buried(Buried { reason: get(row, "reason")? }))
-        });
-        return buried.collect();
+        return connections.ask(statement, &parameters).await;
     }
     let statement = if page.only_series {
         "select * from timingwheel.timers \
@@ -122,7 +143,7 @@ pub(super) async fn list(connections: &Connections, page: &Page) -> Result<Vec<S
             order by due_ms, number limit $4 \
         ) t order by t.due_ms, t.number limit $4"
     };
-    connections.ask(statement, &parameters).await?.iter().map(standing).collect()
+    connections.ask(statement, &parameters).await
 }
 
 /// Reads all of them.

@@ -4,14 +4,15 @@ use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::convert::{epoch, get, missed, number, rule, standing, stands, text, unknown};
+use super::convert::{epoch, get, number, standing, text, texts, unknown};
 use super::options::Schema;
 use super::{PostgresError, PostgresStore, changes, only};
 use crate::durable::Cancelled;
 use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis};
-use crate::next_run::{self, Next};
-use crate::store::{Removal, Saved, Which, check_key};
+use crate::next_run;
+use crate::save::Saving;
+use crate::store::{Removal, Saved, Which, check_key, check_payload};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
 const SAVE: &str = "with n as (select (1::bigint << 62) | (nextval('timingwheel.numbers') << 6) \
@@ -51,9 +52,8 @@ impl PostgresStore {
         transaction: &'a Transaction<'a>,
         due: Timestamp,
         payload: &K,
-    ) -> SavingIn<'a> {
-        let payload = Payload::of(payload);
-        SavingIn { store: self, transaction, due, payload, key: None, replaces: false }
+    ) -> Saving<InTransaction<'a>> {
+        Saving::new(InTransaction { store: self, transaction }, due, payload)
     }
 
     /// Cancels a timer in a transaction, by its id or its key. It is gone when that commits.
@@ -61,6 +61,9 @@ impl PostgresStore {
     /// Until then the timer's row is locked. Nobody begins the timer meanwhile. If it has begun, its result waits for the
     /// transaction, and up to a second longer. So keep such a transaction short. [`Cancelled::Running`] may be answered up to a
     /// tenth of a second before the handler is called.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
     /// # Errors
     /// [`PostgresError`]. After it the transaction can only be rolled back.
@@ -83,6 +86,9 @@ impl PostgresStore {
     /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the
     /// handler.
     ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
     /// # Errors
     /// As [`Run::finish_in`], but never [`PostgresError::Setting`].
     pub async fn finish_in(&self, transaction: &Transaction<'_>, run: &Run) -> Result<(), PostgresError> {
@@ -90,40 +96,34 @@ impl PostgresStore {
     }
 }
 
-/// A timer that is about to be saved in a transaction, from [`PostgresStore::save_in`].
-#[must_use = "nothing is stored before `save`"]
-pub struct SavingIn<'a> {
+/// A transaction in which a timer is saved, from [`PostgresStore::save_in`].
+pub struct InTransaction<'a> {
     store: &'a PostgresStore,
     transaction: &'a Transaction<'a>,
-    due: Timestamp,
-    payload: Payload,
-    key: Option<String>,
-    replaces: bool,
 }
 
-impl SavingIn<'_> {
-    /// A name for the timer, such as `order-42`: see [`Saving::key`](crate::Saving::key).
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
+impl std::fmt::Debug for InTransaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InTransaction").field("store", self.store).finish_non_exhaustive()
     }
+}
 
-    /// Lets this timer replace the one that has the key: see [`Saving::replace`](crate::Saving::replace).
-    pub fn replace(mut self) -> Self {
-        self.replaces = true;
-        self
-    }
-
+impl Saving<InTransaction<'_>> {
     /// Saves the timer. It is stored when the transaction commits.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
     /// # Errors
     /// [`PostgresError::KeyTaken`]: nothing was done, and the transaction can go on. After any other error it can only be
     /// rolled back.
     pub async fn save(self) -> Result<TimerId, PostgresError> {
-        let Self { store, transaction, due, payload: Payload { kind, json }, key, replaces } = self;
+        let Self { to, due, payload: Payload { kind, json }, key, replaces } = self;
+        let InTransaction { store, transaction } = to;
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
         text("a kind", kind)?;
         let payload = json.map_err(PostgresError::Encode)?;
+        check_payload(&payload).map_err(PostgresError::Text)?;
         let due_ms = millis(due);
         let parameters = [
             (&due_ms as _, Type::INT8),
@@ -143,12 +143,6 @@ impl SavingIn<'_> {
     }
 }
 
-impl std::fmt::Debug for SavingIn<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SavingIn").field("due", &self.due).field("key", &self.key).finish_non_exhaustive()
-    }
-}
-
 impl Run {
     /// Ends this attempt in a transaction of the handler, on the database that has the timers. So everything else in the
     /// transaction happens **exactly once**. When it commits, the timer is deleted, or its series goes on, and the handler should
@@ -159,6 +153,9 @@ impl Run {
     /// connection, and the store always has its own.
     ///
     /// The timer must be in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
     /// # Errors
     /// [`PostgresError::Lost`] if this attempt no longer has the timer: another instance has it, and the transaction
@@ -224,8 +221,7 @@ impl Run {
             };
             let due = next.as_ref().map(|next| millis(next.due));
             let change = i32::from(next.is_some());
-            let then = next.as_ref().map(|Next { series, .. }| series);
-            let (rule, missed, stands) = (rule(&then), missed(&then), stands(&then));
+            let [rule, missed, stands] = texts(next.as_ref().map(|next| &next.series));
             let parameters = [
                 (&epoch as _, Type::INT8),
                 (&timer.due_ms as _, Type::INT8),

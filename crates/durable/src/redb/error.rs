@@ -41,8 +41,6 @@ pub enum RedbError {
         /// The newest that this version knows.
         known: u64,
     },
-    /// A payload is too large. It takes no more than [`LARGEST`](Self::LARGEST) bytes; it had so many.
-    TooLarge(usize),
     /// A call failed, and nothing of it was done.
     Storage {
         /// The file, unless it is other storage.
@@ -55,9 +53,6 @@ pub enum RedbError {
 }
 
 impl RedbError {
-    /// How many bytes a payload may have: 64 MiB.
-    pub const LARGEST: usize = 64 << 20;
-
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::InUse { .. } => true,
@@ -65,7 +60,7 @@ impl RedbError {
             Self::Open { error, .. } | Self::Storage { error, .. } => {
                 matches!(**error, redb::Error::Io(_) | redb::Error::PreviousIo)
             }
-            Self::Damaged { .. } | Self::Newer { .. } | Self::TooLarge(_) | Self::Closed => false,
+            Self::Damaged { .. } | Self::Newer { .. } | Self::Closed => false,
         }
     }
 
@@ -115,9 +110,6 @@ impl fmt::Display for RedbError {
                     f,
                     "{path} must have format {known} or an older one, got {found}: a newer version wrote it"
                 )
-            }
-            Self::TooLarge(len) => {
-                write!(f, "a payload must have {} bytes at the most, got {len}", Self::LARGEST)
             }
             Self::Storage { path, .. } => write!(f, "{} cannot be read or written", named(path.as_deref())),
             Self::Closed => f.write_str("the runtime on whose threads the file is used has ended"),

@@ -40,7 +40,9 @@ use tables::{RedbReads, RedbTables};
 /// it. A file of a newer format than this version knows is refused.
 ///
 /// Each timer has a check of its own. A damaged timer is put aside in the file, and all others run.
-/// [`Stats::damaged`](crate::Stats::damaged) counts them.
+/// [`Stats::damaged`](crate::Stats::damaged) counts them. If a page of the file is damaged, redb may panic: that is caught, and told
+/// as [`RedbError::Damaged`]. Seldom it panics a second time while it cleans up, and the process aborts: once in 2,000 files
+/// with random bytes in them.
 #[derive(Clone)]
 pub struct RedbStore(Arc<Group>);
 
@@ -116,6 +118,9 @@ impl RedbStore {
     ///
     /// All calls wait meanwhile: some seconds for each gigabyte. After a crash during this, the next opening reads the whole file.
     ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, it goes on by itself.
+    ///
     /// # Errors
     /// [`RedbError`].
     pub async fn compact(&self) -> Result<(), RedbError> {
@@ -156,13 +161,6 @@ impl Store for RedbStore {
 
     fn is_transient(error: &RedbError) -> bool {
         error.is_transient()
-    }
-
-    fn check(timer: &NewTimer) -> Result<(), RedbError> {
-        match timer.payload.len() {
-            len if len > RedbError::LARGEST => Err(RedbError::TooLarge(len)),
-            _ => Ok(()),
-        }
     }
 
     crate::tables::calls!();

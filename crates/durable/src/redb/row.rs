@@ -96,25 +96,11 @@ impl Row {
 
     /// The row that stands at this key.
     pub(crate) fn from_bytes(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
-        Self::read(at, bytes, true)
-    }
-
-    /// The row of a timer that is over, as [`take_over`](crate::tables::Tables::take_over) needs it. Copying the rest would make
-    /// a settle take a quarter more instructions.
-    pub(crate) fn over(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
-        Self::read(at, bytes, false)
-    }
-
-    fn read(at: u128, bytes: &[u8], is_whole: bool) -> Result<Self, RowError> {
         let HeadView { flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
         let (place, mut from) = (Place::from_number(at), Reader(rest));
         let id = TimerId { due_ms, unique: place.unique };
         let ending = flags & flag::ENDING != 0;
         let (mut key, mut series, mut failures) = (None, None, Vec::new());
-        if !is_whole && flags == 0 && version == 0 && due_ms == place.due_ms {
-            let (kind, payload) = (String::new(), Vec::new());
-            return Ok(Self { id, kind, payload, key, series, attempts, failures, ending, version });
-        }
         if flags & flag::KEY != 0 {
             key = Some(from.text()?.to_owned());
         }
@@ -197,27 +183,6 @@ mod tests {
             assert_eq!(Row::from_bytes(AT, &bytes), Ok(row.clone()));
             let head = HeadView::read(AT, &bytes).unwrap();
             assert_eq!((head.due_ms, head.kind), (-7, "report"));
-        }
-    }
-
-    #[test]
-    fn of_what_is_over_only_that_is_left_out_which_nothing_needs() {
-        let bare = Row { key: None, series: None, ending: false, version: 0, ..full() };
-        let over = Row::over(AT, &bare.to_bytes(AT)).unwrap();
-        assert_eq!(
-            over,
-            Row { kind: String::new(), payload: Vec::new(), failures: Vec::new(), ..bare.clone() }
-        );
-        let moved = Place { due_ms: -6, unique: 9 }.to_number();
-        assert_eq!(Row::over(moved, &bare.to_bytes(moved)), Ok(bare.clone()));
-        let (full, series) = (full(), full().series);
-        for row in [
-            Row { key: full.key, ..bare.clone() },
-            Row { series, ..bare.clone() },
-            Row { ending: true, ..bare.clone() },
-            Row { version: 1, ..bare.clone() },
-        ] {
-            assert_eq!(Row::over(AT, &row.to_bytes(AT)), Ok(row));
         }
     }
 

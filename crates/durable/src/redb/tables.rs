@@ -57,34 +57,43 @@ fn note<T>(
     read.ok()
 }
 
-pub(super) struct RedbTables<'t> {
-    meta: Table<'t, &'static str, u64>,
-    timers: Table<'t, u128, &'static [u8]>,
-    series: Table<'t, u128, ()>,
-    begun: Table<'t, u128, (u64, u32)>,
-    keys: Table<'t, &'static str, u128>,
-    moved: Table<'t, u128, i64>,
-    buried: Table<'t, u128, (&'static str, &'static [u8])>,
-    aside: Table<'t, (bool, u128), &'static [u8]>,
-    damaged: RefCell<Damaged>,
+/// The maps in a transaction. To open them in a writing one makes those that are missing.
+macro_rules! maps {
+    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty $(, $aside:ident)?) => {
+        pub(super) struct $maps$(<$of>)? {
+            meta: $table<$($of,)? &'static str, u64>,
+            timers: $table<$($of,)? u128, &'static [u8]>,
+            series: $table<$($of,)? u128, ()>,
+            begun: $table<$($of,)? u128, (u64, u32)>,
+            keys: $table<$($of,)? &'static str, u128>,
+            moved: $table<$($of,)? u128, i64>,
+            buried: $table<$($of,)? u128, (&'static str, &'static [u8])>,
+            $($aside: Table<'t, (bool, u128), &'static [u8]>,)?
+            damaged: RefCell<Damaged>,
+        }
+
+        impl$(<$of>)? $maps$(<$of>)? {
+            pub(super) fn open(transaction: $transaction) -> Result<Self, RedbError> {
+                Ok(Self {
+                    meta: transaction.open_table(META)?,
+                    timers: transaction.open_table(TIMERS)?,
+                    series: transaction.open_table(SERIES)?,
+                    begun: transaction.open_table(BEGUN)?,
+                    keys: transaction.open_table(KEYS)?,
+                    moved: transaction.open_table(MOVED)?,
+                    buried: transaction.open_table(BURIED)?,
+                    $($aside: transaction.open_table(DAMAGED)?,)?
+                    damaged: RefCell::default(),
+                })
+            }
+        }
+    };
 }
 
-impl<'t> RedbTables<'t> {
-    /// Makes tables that are missing.
-    pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, RedbError> {
-        Ok(Self {
-            meta: transaction.open_table(META)?,
-            timers: transaction.open_table(TIMERS)?,
-            series: transaction.open_table(SERIES)?,
-            begun: transaction.open_table(BEGUN)?,
-            keys: transaction.open_table(KEYS)?,
-            moved: transaction.open_table(MOVED)?,
-            buried: transaction.open_table(BURIED)?,
-            aside: transaction.open_table(DAMAGED)?,
-            damaged: RefCell::default(),
-        })
-    }
+maps!(RedbTables, Table['t], &'t WriteTransaction, aside);
+maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
 
+impl RedbTables<'_> {
     /// Puts damaged timers aside: those found here, and those found by earlier reads. Returns how many there are.
     pub(super) fn put_aside(&mut self, found: Damaged) -> Result<u64, RedbError> {
         let mut count = 0;
@@ -109,27 +118,6 @@ impl<'t> RedbTables<'t> {
             count += 1;
         }
         Ok(count)
-    }
-
-    /// A row was taken from its place: removes the place from the series.
-    fn taken(&mut self, at: u128, row: Option<Row>) -> Result<Option<Row>, RedbError> {
-        if row.as_ref().is_some_and(|row| row.series.is_some()) {
-            self.series.remove(at)?;
-        }
-        Ok(row)
-    }
-
-    /// Damaged bytes stay where they are, for [`put_aside`](Self::put_aside).
-    fn take_with(
-        &mut self,
-        places: &[Place],
-        read: fn(u128, &[u8]) -> Result<Row, RowError>,
-    ) -> Result<Vec<Option<Row>>, RedbError> {
-        let (numbers, damaged) = (numbers(places), &self.damaged);
-        let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {
-            Ok(note(damaged, (false, at), read(at, bytes)))
-        })?;
-        numbers.into_iter().zip(rows).map(|(at, row)| self.taken(at, row)).collect()
     }
 }
 
@@ -187,12 +175,18 @@ impl Tables for RedbTables<'_> {
         Ok(rows.into_iter().map(Option::flatten).collect())
     }
 
+    /// Damaged bytes stay where they are, for [`put_aside`](Self::put_aside).
     fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
-        self.take_with(places, Row::from_bytes)
-    }
-
-    fn take_over(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
-        self.take_with(places, Row::over)
+        let (numbers, damaged) = (numbers(places), &self.damaged);
+        let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {
+            Ok(note(damaged, (false, at), Row::from_bytes(at, bytes)))
+        })?;
+        for (at, row) in numbers.into_iter().zip(&rows) {
+            if row.as_ref().is_some_and(|row| row.series.is_some()) {
+                self.series.remove(at)?;
+            }
+        }
+        Ok(rows)
     }
 
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, RedbError> {
@@ -270,32 +264,7 @@ impl Tables for RedbTables<'_> {
     }
 }
 
-/// The maps, as they were at one moment.
-pub(super) struct RedbReads {
-    meta: ReadOnlyTable<&'static str, u64>,
-    timers: ReadOnlyTable<u128, &'static [u8]>,
-    series: ReadOnlyTable<u128, ()>,
-    begun: ReadOnlyTable<u128, (u64, u32)>,
-    keys: ReadOnlyTable<&'static str, u128>,
-    moved: ReadOnlyTable<u128, i64>,
-    buried: ReadOnlyTable<u128, (&'static str, &'static [u8])>,
-    damaged: RefCell<Damaged>,
-}
-
 impl RedbReads {
-    pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, RedbError> {
-        Ok(Self {
-            meta: transaction.open_table(META)?,
-            timers: transaction.open_table(TIMERS)?,
-            series: transaction.open_table(SERIES)?,
-            begun: transaction.open_table(BEGUN)?,
-            keys: transaction.open_table(KEYS)?,
-            moved: transaction.open_table(MOVED)?,
-            buried: transaction.open_table(BURIED)?,
-            damaged: RefCell::default(),
-        })
-    }
-
     fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>, RedbError> {
         let read = HeadView::read(at, bytes);
         let Some(head) = note(&self.damaged, (false, at), read) else { return Ok(ControlFlow::Continue(())) };

@@ -36,15 +36,11 @@ const MOST_OVERDUE: usize = 1_000;
 pub(super) struct Inspections {
     series_at: Instant,
     overdue_at: Instant,
-    under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
+    pub(super) under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
 }
 
-/// The findings of an inspection.
-struct Found {
-    /// Runs that were planned anew.
-    planned_anew: Vec<Near>,
-    unhandled: Option<Unhandled>,
-}
+/// The findings of an inspection: runs that were planned anew, and a timer that nobody handles.
+type Found = (Vec<Near>, Option<Unhandled>);
 
 struct Inspection {
     store: Arc<dyn ErasedStore>,
@@ -104,7 +100,7 @@ impl Runner {
         let Poll::Ready(found) = under_way.as_mut().poll(cx) else { return false };
         self.inspections.under_way = None;
         match found {
-            Ok(Found { planned_anew, unhandled }) => {
+            Ok((planned_anew, unhandled)) => {
                 {
                     let mut stats = self.shared.stats();
                     stats.replanned += planned_anew.len() as u64;
@@ -132,7 +128,7 @@ impl Runner {
 impl Inspection {
     async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
         let planned_anew = if looks_at_series { self.look_at_series().await? } else { Vec::new() };
-        Ok(Found { planned_anew, unhandled: self.unhandled().await? })
+        Ok((planned_anew, self.unhandled().await?))
     }
 
     /// The runs that were planned anew.

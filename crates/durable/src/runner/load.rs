@@ -158,6 +158,12 @@ impl Runner {
         self.ready.remove(&near);
     }
 
+    pub(super) fn disarm_all(&mut self) {
+        self.armed.clear();
+        self.keys.clear();
+        self.ready.clear();
+    }
+
     /// If there are too many timers in memory, leaves the last ones to a later load.
     pub(super) fn shrink(&mut self) {
         let window = self.settings.in_memory;
@@ -243,24 +249,5 @@ impl Runner {
         if self.look.deadline() != next {
             std::pin::Pin::new(&mut self.look).reset(next);
         }
-    }
-
-    /// Another owner has followed, or others have its timers.
-    pub(super) fn lose(&mut self) {
-        if !self.asks_how_it_stands() {
-            self.lose_for_good();
-        }
-    }
-
-    pub(super) fn lose_for_good(&mut self) {
-        if !self.lost.send_replace(true) {
-            self.shared.events.lost(self.owner.epoch);
-        }
-        self.shared.stats().lost = true;
-        self.forget_what_may_have_begun();
-        self.armed.clear();
-        self.keys.clear();
-        self.ready.clear();
-        self.forget_what_waits();
     }
 }

@@ -21,19 +21,26 @@ const GRACE_MS: i64 = 60_000;
 const FROM_FIRST: Duration = Duration::from_secs(60);
 
 impl Runner {
-    /// Other instances may have the timers. Returns whether the owner asks the store, because it shares it, or is lost for good.
-    pub(super) fn asks_how_it_stands(&mut self) -> bool {
-        let Some(share) = &mut self.share else { return false };
+    /// Another owner has followed, or others have its timers. If the store is shared, the owner asks it how it stands.
+    pub(super) fn lose(&mut self) {
+        let Some(share) = &mut self.share else { return self.lose_for_good() };
         share.lease.set(None);
         share.renew_at = Instant::now();
-        true
+    }
+
+    pub(super) fn lose_for_good(&mut self) {
+        if !self.lost.send_replace(true) {
+            self.shared.events.lost(self.owner.epoch);
+        }
+        self.shared.stats().lost = true;
+        self.forget_what_may_have_begun();
+        self.disarm_all();
+        self.forget_what_waits();
     }
 
     /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
     pub(super) fn forget_what_is_near(&mut self) {
-        self.armed.clear();
-        self.keys.clear();
-        self.ready.clear();
+        self.disarm_all();
         self.loading = None;
         self.looks_anew = false;
         self.window = Window::new();
@@ -168,7 +175,7 @@ impl Runner {
             self.window.expect(end.due_ms.saturating_add(1).min(until));
         }
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
-        self.window.begin_scan();
+        self.window.begin_load();
         share.is_scanning = true;
         let (limit, kinds) = (self.settings.in_memory, self.kinds.clone());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })

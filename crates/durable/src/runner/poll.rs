@@ -168,9 +168,10 @@ impl Runner {
             self.nap_until(Instant::now() + FULL);
             return false;
         }
-        let is_first = !self.has_wheel_ended;
+        let is_first = !std::mem::replace(&mut self.has_wheel_ended, true);
         if is_first {
-            self.wheel_has_ended();
+            // No timer is on time any more. Handlers that run go on, and the next owner gets the rest.
+            self.stop(None);
         }
         is_first
     }
@@ -180,12 +181,6 @@ impl Runner {
         if self.nap.as_ref().is_none_or(|nap| nap.deadline() > at) {
             self.nap = Some(Box::pin(tokio::time::sleep_until(at)));
         }
-    }
-
-    /// No timer is on time any more. Handlers that run go on, and the next owner gets the rest.
-    fn wheel_has_ended(&mut self) {
-        self.has_wheel_ended = true;
-        self.stop(None);
     }
 
     pub(super) fn obey(&mut self, command: Command) {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::Duration;
 
+use futures::future::{OptionFuture, join};
 use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
@@ -67,9 +68,7 @@ impl Runner {
         }
         if is_first {
             self.forget_what_may_have_begun();
-            self.armed.clear();
-            self.keys.clear();
-            self.ready.clear();
+            self.disarm_all();
             // Calls on their way tell that they were not made, as a handler tells its end.
             self.is_stopping.store(true, Ordering::Release);
             let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
@@ -128,9 +127,12 @@ impl Runner {
             }
         }
         self.finish_joining().await;
+        // A store may go on with a call that is dropped, and hold its file meanwhile.
+        let loading = OptionFuture::from(self.loading.take().map(|(_, call)| call));
+        let looks = join(loading, OptionFuture::from(self.inspections.under_way.take()));
         // If the store fails or hangs now, the next owner finds it as after a crash.
         let leaving = self.store.clone().leave(self.owner);
-        if let Ok(Err(error)) = tokio::time::timeout(GRACE, leaving).await {
+        if let Ok((Err(error), _)) = tokio::time::timeout(GRACE, join(leaving, looks)).await {
             self.shared.failed(&error);
         }
         {

@@ -17,8 +17,10 @@ pub use answers::{
     Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Removal, Renewed, Saved, Settled, Standing,
     State, Stored, Taken,
 };
-pub(crate) use questions::check_key;
-pub use questions::{Ask, Change, Ended, Kinds, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which};
+pub use questions::{
+    Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
+};
+pub(crate) use questions::{check_key, check_payload};
 
 /// An owner of timers: a process from its [`join`](Store::join) on, with a number from a counter in the store.
 ///

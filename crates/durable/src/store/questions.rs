@@ -41,6 +41,19 @@ impl NewTimer {
 /// How many bytes a key may have, in all stores.
 pub(crate) const LONGEST_KEY: usize = 1_024;
 
+/// How many bytes a payload may have, in all stores: 64 MiB.
+pub const LARGEST_PAYLOAD: usize = 64 << 20;
+
+/// # Errors
+/// In words, with the length that was given.
+pub(crate) fn check_payload(payload: &[u8]) -> Result<(), String> {
+    let len = payload.len();
+    if len <= LARGEST_PAYLOAD {
+        return Ok(());
+    }
+    Err(format!("a payload must have {LARGEST_PAYLOAD} bytes at the most, got {len}"))
+}
+
 /// # Errors
 /// In words, with the key that was given.
 pub(crate) fn check_key(key: Option<&str>) -> Result<(), String> {

@@ -64,11 +64,6 @@ pub(crate) trait Tables: Lookup {
     fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
         places.iter().map(|at| self.take(*at)).collect()
     }
-    /// As [`take_all`](Self::take_all), for timers that are over. If such a timer stands at the place of its id, has no key, no
-    /// series and no cancel, and was never changed, nobody needs its kind, payload and failures. So a map may leave them empty.
-    fn take_over(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
-        self.take_all(places)
-    }
 
     /// Returns the attempt before.
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Self::Error>;
@@ -124,13 +119,13 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
     Ok(given_back)
 }
 
-pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> Result<Vec<Begun>, T::Error> {
+pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, T::Error> {
     let ToBegin { timers, kinds } = ask;
     if tables.epoch()? != owner.epoch {
         return Ok(vec![Begun::Lost; timers.len()]);
     }
     let mut answers = vec![Begun::Gone; timers.len()];
-    for together in together(timers, |timer| timer.place()) {
+    for together in together(&timers, |timer| timer.place()) {
         let places: Vec<Place> = together.iter().map(|index| timers[*index].place()).collect();
         let rows = tables.rows(&places)?;
         let mut ready = Vec::with_capacity(together.len());
@@ -269,12 +264,7 @@ pub(crate) fn settle<T: Tables>(
                 }
             }
             let places: Vec<Place> = ready.iter().map(|(_, at, _)| *at).collect();
-            // Otherwise a row may have to be put back: one at another place than its id may have another id, or another version.
-            let are_over = ready.iter().all(|(index, at, begun)| {
-                let ended = &run[*index];
-                is_over(ended) && ended.timer.id.place() == *at && ended.version == 0 && begun.is_some()
-            });
-            let rows = if are_over { tables.take_over(&places)? } else { tables.take_all(&places)? };
+            let rows = tables.take_all(&places)?;
             for ((index, _, begun), row) in ready.into_iter().zip(rows) {
                 if let Some(row) = row {
                     answers[first + index] = settle_one(tables, run[index].clone(), begun, row)?;
@@ -360,8 +350,8 @@ fn note(row: &mut Row, attempt: u32, error: String) {
     row.failures.drain(..too_many);
 }
 
-pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal, T::Error> {
-    let Some((at, mut row)) = find(tables, which)? else { return Ok(Removal::NotFound) };
+pub(crate) fn cancel<T: Tables>(tables: &mut T, which: Which) -> Result<Removal, T::Error> {
+    let Some((at, mut row)) = find(tables, &which)? else { return Ok(Removal::NotFound) };
     if let Some(attempt) = running(tables, at, &mut row)? {
         if !row.ending {
             row.ending = true;
@@ -377,10 +367,10 @@ pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal
 
 pub(crate) fn reschedule<T: Tables>(
     tables: &mut T,
-    which: &Which,
+    which: Which,
     due: jiff::Timestamp,
 ) -> Result<Move, T::Error> {
-    let Some((at, mut row)) = find(tables, which)? else { return Ok(Move::NotFound) };
+    let Some((at, mut row)) = find(tables, &which)? else { return Ok(Move::NotFound) };
     // One that was cancelled, and runs no more, is not to be due again.
     let epoch = tables.epoch()?;
     if row.ending && tables.attempt(at)?.is_none_or(|attempt| attempt.epoch != epoch) {
@@ -459,8 +449,8 @@ fn forget<T: Tables>(tables: &mut T, at: Place, row: &Row) -> Result<(), T::Erro
 }
 
 /// The timer, unless it is buried.
-pub(crate) fn get<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error> {
-    let Some((at, row)) = find(tables, which)? else { return Ok(None) };
+pub(crate) fn get<L: Lookup>(tables: &L, which: Which) -> Result<Option<Stored>, L::Error> {
+    let Some((at, row)) = find(tables, &which)? else { return Ok(None) };
     let attempt = tables.attempt(at)?;
     Ok(Some(stored(at, row, attempt)))
 }
@@ -505,57 +495,40 @@ fn stored(at: Place, row: Row, attempt: Option<BegunBy>) -> Stored {
 /// one transaction.
 macro_rules! calls {
     () => {
-        async fn join(&self, _lease: Duration, _has_handlers: bool) -> Result<Owner, Self::Error> {
-            self.write(|tables| crate::tables::join(tables)).await
+        $crate::tables::calls! {
+            write leave(owner: Owner) -> u64;
+            read load(owner: Owner, ask: Ask) -> Loaded;
+            write begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
+            write settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
+            write cancel(which: Which) -> Removal;
+            read get(which: Which) -> Option<Stored>;
+            write reschedule(which: Which, due: Timestamp) -> Move;
+            write unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+            read list(page: Page) -> Vec<Stored>;
         }
 
-        async fn leave(&self, owner: Owner) -> Result<u64, Self::Error> {
-            self.write(move |tables| crate::tables::leave(tables, owner)).await
+        async fn join(&self, _lease: Duration, _has_handlers: bool) -> Result<Owner, Self::Error> {
+            self.write(|tables| $crate::tables::join(tables)).await
         }
 
         async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, Self::Error> {
             timers.iter().try_for_each(Self::check)?;
             self.write(move |tables| {
-                timers.into_iter().map(|timer| crate::tables::save(tables, timer)).collect()
+                timers.into_iter().map(|timer| $crate::tables::save(tables, timer)).collect()
             })
             .await
-        }
-
-        async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, Self::Error> {
-            self.read(move |tables| crate::tables::load(tables, owner, &ask)).await
-        }
-
-        async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, Self::Error> {
-            self.write(move |tables| crate::tables::begin(tables, owner, &ask)).await
-        }
-
-        async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, Self::Error> {
-            self.write(move |tables| crate::tables::settle(tables, owner, ends)).await
-        }
-
-        async fn cancel(&self, which: Which) -> Result<Removal, Self::Error> {
-            self.write(move |tables| crate::tables::cancel(tables, &which)).await
-        }
-
-        async fn get(&self, which: Which) -> Result<Option<Stored>, Self::Error> {
-            self.read(move |tables| crate::tables::get(tables, &which)).await
-        }
-
-        async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, Self::Error> {
-            self.write(move |tables| crate::tables::reschedule(tables, &which, due)).await
-        }
-
-        async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken, Self::Error> {
-            self.write(move |tables| crate::tables::unbury(tables, id, due)).await
-        }
-
-        async fn list(&self, page: Page) -> Result<Vec<Stored>, Self::Error> {
-            self.read(move |tables| crate::tables::list(tables, &page)).await
         }
 
         async fn count(&self) -> Result<Counts, Self::Error> {
             self.read(|tables| tables.counts()).await
         }
+    };
+    ($($way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(
+            async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
+                self.$way(move |tables| $crate::tables::$call(tables, $($name),*)).await
+            }
+        )*
     };
 }
 pub(crate) use calls;

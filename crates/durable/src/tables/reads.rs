@@ -32,7 +32,7 @@ pub(crate) trait ReadTables: Lookup {
     ) -> Result<(), Self::Error>;
 }
 
-pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: &Ask) -> Result<Loaded, L::Error> {
+pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
     if tables.epoch()? != owner.epoch {
         return Ok(Loaded::lost());
     }
@@ -61,7 +61,7 @@ pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: &Ask) -> Result
     Ok(loaded)
 }
 
-pub(crate) fn list<L: ReadTables>(tables: &L, page: &Page) -> Result<Vec<Stored>, L::Error> {
+pub(crate) fn list<L: ReadTables>(tables: &L, page: Page) -> Result<Vec<Stored>, L::Error> {
     let mut found = Vec::new();
     if page.limit == 0 {
         return Ok(found);

@@ -114,21 +114,6 @@ async fn a_file_shrinks_when_it_is_compacted_and_keeps_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_payload_that_is_too_large_is_refused_with_its_size() {
-    let folder = folder();
-    let store = RedbStore::create(folder.path().join("timers.redb")).unwrap();
-    let durable = Durable::builder(&TimingWheel::new(), store).start().await.unwrap();
-    let (small, large) = (Blob("a".into()), Blob("x".repeat(RedbError::LARGEST)));
-    let far = "2100-01-01T00:00:00Z".parse().unwrap();
-    let saves = [&small, &large, &small].map(|blob| durable.at(far, blob).save());
-    let [first, error, last] = futures::future::join_all(saves).await.try_into().unwrap();
-    assert!(first.is_ok() && last.is_ok(), "those that come with it are saved");
-    let error = error.unwrap_err();
-    let expected = "a payload must have 67108864 bytes at the most, got 67108866";
-    assert!(error.to_string().ends_with(expected), "{error}");
-}
-
-#[tokio::test]
 async fn a_file_that_is_not_there_or_was_cut_to_nothing_is_no_new_store() {
     let folder = folder();
     let path = folder.path().join("timers.redb");

@@ -18,7 +18,7 @@ create table timingwheel.format (
 );
 insert into timingwheel.format values (1, 1);
 
-create sequence timingwheel.epochs as bigint maxvalue 2097151;
+create sequence timingwheel.epochs as bigint maxvalue 67108863;
 create sequence timingwheel.numbers as bigint maxvalue 72057594037927935 cache 32;
 
 -- The instances that run. Each writes its row again before it expires, by the clock of the database.

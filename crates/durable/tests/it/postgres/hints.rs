@@ -125,3 +125,21 @@ async fn who_has_left_or_is_lost_listens_no_more() {
     assert_eq!(store.renew(owner, None).await.expect("a renewal").standing, Standing::Expired);
     until("nobody listens", async || listening().await == 0).await;
 }
+
+#[test]
+fn timers_that_a_program_saves_before_it_ends_are_hinted_at() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (lives, calls) = (runtime(), Calls::default());
+    let url = lives.block_on(database());
+    let one = lives.block_on(instance(&url, LEASE, &calls));
+    lives.block_on(are_there(&[&one], 64));
+    runtime().block_on(async {
+        let program = builder(store(&url).await, LEASE).start().await.expect("a start");
+        program.at(soon(3_000), &Tick::new("soon")).save().await.expect("a save");
+        program.stop(Duration::from_secs(60)).await;
+    });
+    lives.block_on(async {
+        until("it was called", async || calls.names() == ["soon"]).await;
+        one.stop(Duration::from_secs(60)).await;
+    });
+}

@@ -3,6 +3,7 @@
 mod child;
 mod clock;
 mod cluster;
+mod damage;
 mod faults;
 mod hints;
 mod instances;

@@ -7,7 +7,7 @@ mod disk;
 mod failures;
 #[cfg(any(feature = "redb", feature = "postgres"))]
 pub(crate) mod history;
-mod hooked;
+pub(crate) mod hooked;
 #[cfg(feature = "redb")]
 mod kills;
 mod leased;

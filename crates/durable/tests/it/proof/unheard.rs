@@ -280,3 +280,28 @@ async fn a_cancel_of_what_a_stop_gives_back_meanwhile_has_removed_it() {
     assert_eq!(cancel.await.unwrap().unwrap(), Cancelled::Removed);
     assert_eq!((rig.calls(), durable.count().await.unwrap()), (1, Default::default()));
 }
+
+/// A store may work on a call that was dropped, and hold its file meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_calls_of_the_store_that_are_under_way() {
+    let rig = Rig::new();
+    for call in ["load", "list"] {
+        rig.script.next(call, Step::After, What::Wait(500));
+        let durable = rig.start().await;
+        while !rig.script.is_over() {
+            tokio::task::yield_now().await;
+        }
+        let begin = tokio::time::Instant::now();
+        durable.stop(secs(5)).await;
+        assert!(begin.elapsed() >= Duration::from_millis(500), "{call}: {:?}", begin.elapsed());
+    }
+    // Its caller has gone.
+    let durable = rig.start().await;
+    durable.at(rig.at(5_000), &Tick(0)).key("far").save().await.unwrap();
+    rig.script.next("reschedule", Step::After, What::Wait(500));
+    let moving = durable.reschedule("far", rig.at(6_000));
+    assert!(tokio::time::timeout(Duration::from_millis(1), moving).await.is_err());
+    let begin = tokio::time::Instant::now();
+    durable.stop(secs(5)).await;
+    assert!(begin.elapsed() >= Duration::from_millis(498), "{:?}", begin.elapsed());
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timingwheel_durable::store::{Page, State, Taken};
-use timingwheel_durable::{Answer, Backoff, Durable, Error, Health, Kind, MemoryStore, Run, Symptom};
+use timingwheel_durable::{Answer, Backoff, Durable, Health, Kind, MemoryStore, Run, Symptom};
 
 use super::support::{Note, Rig, at, note, secs};
 
@@ -293,20 +293,4 @@ async fn a_kind_whose_handler_was_forgotten_is_seen_when_it_is_saved_and_once_it
     durable.at(at(1_700.0), &note("wakes it")).save().await.unwrap();
     rig.sleep(200.0).await;
     assert_eq!(durable.stats().unhandled, None, "it is gone");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_has_the_same_bounds_in_each_store_and_finds_its_timer() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    let longest = "x".repeat(1_024);
-    let id = durable.at(at(60.0), &note("a")).key(&longest).save().await.unwrap();
-    let found = durable.get(longest.as_str()).await.unwrap().unwrap();
-    assert_eq!((found.timer.id(), found.key.as_deref()), (id, Some(longest.as_str())));
-    assert_eq!(durable.get(id).await.unwrap(), Some(found));
-    for key in [String::new(), "x".repeat(1_025), "a\0b".to_owned()] {
-        let refused = durable.at(at(60.0), &note("b")).key(&key).save().await;
-        assert!(matches!(&refused, Err(Error::Key(_))), "{refused:?}");
-    }
-    assert_eq!(durable.get("nobody").await.unwrap(), None);
 }

@@ -1,12 +1,10 @@
 //! Series by rules of a calendar.
 
-use std::sync::{Arc, OnceLock};
-
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 use timingwheel_calendar::{Cron, Once, Plan};
 use timingwheel_durable::store::{NewTimer, Series, Store};
-use timingwheel_durable::{Answer, Cancelled, Durable, Health, Missed, Run, Saved, Symptom, TimerId};
+use timingwheel_durable::{Cancelled, Health, Missed, Saved, Symptom, TimerId};
 
 use super::support::{Note, Rig, at, note, secs};
 
@@ -185,35 +183,6 @@ async fn a_pending_run_keeps_its_time_and_its_attempts_when_the_series_is_saved_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deploy_over_the_due_time_with_another_payload_or_policy_loses_no_run() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    durable.every("a", daily(9), &note("old")).save().await.unwrap();
-    durable.every("b", daily(9), &note("b")).missed(Missed::each(9)).save().await.unwrap();
-    durable.stop(secs(1)).await;
-    rig.sleep(20.0 * HOUR).await;
-    let durable = rig.start().await;
-    durable.every("a", daily(9), &note("new")).save().await.unwrap();
-    durable.every("b", daily(9), &note("b")).missed(Missed::once()).save().await.unwrap();
-    rig.sleep(1.0).await;
-    assert_eq!(rig.book.texts().len(), 2, "{:?}", rig.book.texts());
-    assert_eq!(scheduled(&rig), ["01 09:00", "01 09:00"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_run_that_a_stop_has_given_back_gets_the_new_payload() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    durable.every("daily", daily(9), &Note { takes: 100, ..note("old") }).save().await.unwrap();
-    rig.sleep(9.0 * HOUR + 1.0).await;
-    assert_eq!(durable.stop(secs(1)).await.aborted, 1);
-    let durable = rig.builder().concurrency(1).start().await.unwrap();
-    durable.every("daily", daily(9), &note("new")).save().await.unwrap();
-    rig.sleep(200.0).await;
-    assert_eq!(scheduled(&rig)[..2], ["01 09:00", "01 09:00"], "{:?}", attempts(&rig));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_clock_that_was_wrong_for_a_moment_silences_no_series() {
     let rig = Rig::new();
     let durable = rig.start().await;
@@ -299,49 +268,4 @@ async fn a_run_that_comes_up_before_its_rule_says_so_waits() {
     rig.sleep(24.0 * HOUR).await;
     let times: Vec<f64> = rig.book.times().into_iter().map(|(_, time)| time).collect();
     assert_eq!(times, [9.0 * HOUR]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    durable.every("once", Once::at(at(60.0)), &note("old")).save().await.unwrap();
-    durable.stop(secs(1)).await;
-    rig.sleep(100.0).await;
-    let durable = rig.builder().start().await.unwrap();
-    let saved = durable.every("once", Once::at(at(60.0)), &note("new")).save().await.unwrap();
-    rig.sleep(1.0).await;
-    assert_eq!(rig.book.texts().len(), 1, "{saved:?}");
-    let saved = durable.every("once", Once::at(at(60.0)), &note("new")).save().await.unwrap();
-    assert_eq!(saved, Saved::Over { dropped: None }, "it is no error at any start");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_handler_saves_the_next_timer_under_its_own_key() {
-    let rig = Rig::new();
-    let handle: Arc<OnceLock<Durable>> = Arc::default();
-    let successor = handle.clone();
-    let durable = Durable::builder(&rig.wheel, rig.store.clone())
-        .clock(rig.clock.clone())
-        .on(move |note: Note, run: Run| {
-            let durable = successor.get().unwrap().clone();
-            async move {
-                let next = Note { text: format!("{}+", note.text), ..note };
-                let key = run.key.unwrap_or_default();
-                if next.text.len() < 4 {
-                    durable.after(secs(60), &next).key(key).replace().save().await?;
-                }
-                Ok(Answer::Done)
-            }
-        })
-        .start()
-        .await
-        .unwrap();
-    handle.set(durable.clone()).ok().unwrap();
-    durable.after(secs(60), &note("p")).key("poll").save().await.unwrap();
-    rig.sleep(90.0).await;
-    assert_eq!(durable.get("poll").await.unwrap().unwrap().timer.due(), at(120.0));
-    rig.sleep(200.0).await;
-    assert_eq!((durable.stats().done, durable.get("poll").await.unwrap()), (3, None));
-    assert_eq!(durable.count().await.unwrap(), Default::default());
 }

@@ -1,0 +1,412 @@
+//! Cases from public reports of faults in other libraries, each in every store, by the clock of the machine.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use timingwheel::TimingWheel;
+use timingwheel_calendar::{Cron, Once, Plan};
+use timingwheel_durable::store::{
+    Begun, LARGEST_PAYLOAD, Near, NewTimer, Series, State, Store, Stored, ToBegin,
+};
+use timingwheel_durable::{
+    Answer, Backoff, Builder, Cancelled, Durable, Error, Health, Kind, Missed, Run, Saved, Symptom, TimerId,
+};
+use tokio::sync::Notify;
+
+use crate::proof::hooked::{Hook, Hooked, Injected, Step};
+
+macro_rules! in_every_store {
+    ($($case:ident)*) => {
+        mod memory {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    super::$case(timingwheel_durable::MemoryStore::new()).await;
+                }
+            )*
+        }
+
+        #[cfg(feature = "redb")]
+        mod redb {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    let folder = tempfile::tempdir().expect("a folder");
+                    let path = folder.path().join("timers.redb");
+                    super::$case(timingwheel_durable::RedbStore::create(path).expect("a store")).await;
+                }
+            )*
+        }
+
+        #[cfg(feature = "postgres")]
+        mod postgres {
+            use timingwheel_durable::tokio_postgres::NoTls;
+            use timingwheel_durable::{PostgresOptions, PostgresStore};
+
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    let url = crate::postgres::server::database().await;
+                    // Each start has all timers at once, as after a kill in the other stores.
+                    let options = PostgresOptions::new(&url).expect("an address").sole();
+                    super::$case(PostgresStore::connect_with(options, NoTls).await.expect("a store")).await;
+                }
+            )*
+        }
+    };
+}
+
+in_every_store! {
+    a_run_that_failed_gets_the_new_payload_and_keeps_its_time_and_attempts
+    a_run_that_is_overdue_at_a_start_gets_the_new_payload_and_policy
+    a_run_that_was_moved_gets_the_new_payload_and_stays_there
+    a_run_that_a_stop_has_given_back_gets_the_new_payload
+    a_run_whose_process_was_killed_gets_the_new_payload
+    runs_that_a_wrong_clock_or_other_zone_data_planned_are_planned_anew_at_a_start
+    a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start
+    a_handler_saves_the_next_timer_under_its_own_key
+    a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran
+    a_timer_whose_kind_has_no_handler_is_seen
+    a_key_has_bounds_and_finds_its_timer
+    a_payload_that_is_too_large_is_refused_alone_with_its_size
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note(String);
+
+impl Kind for Note {
+    const KIND: &'static str = "note";
+}
+
+fn note(text: &str) -> Note {
+    Note(text.to_owned())
+}
+
+fn later(hours: i64) -> Timestamp {
+    Timestamp::from_millisecond(Timestamp::now().as_millisecond()).unwrap()
+        + SignedDuration::from_hours(hours)
+}
+
+/// The text, the attempt, and the scheduled instant of each call.
+type Calls = Arc<Mutex<Vec<(String, u32, Timestamp)>>>;
+
+fn instance<S: Store + Clone>(store: &S) -> Builder {
+    Durable::builder(&TimingWheel::new(), store.clone())
+}
+
+/// An instance that saves, and has no handlers.
+async fn saver<S: Store + Clone>(store: &S) -> Durable {
+    instance(store).start().await.expect("a start")
+}
+
+/// An instance that notes its calls. The notes `fails` and `waits` fail and wait for ever, at their first attempt.
+async fn noting<S: Store + Clone>(store: &S, calls: &Calls) -> Durable {
+    let calls = calls.clone();
+    let handler = move |Note(text): Note, run: Run| {
+        calls.lock().unwrap().push((text.clone(), run.attempt, run.scheduled()));
+        async move {
+            match (text.as_str(), run.attempt) {
+                ("fails", 1) => Err("not yet".into()),
+                ("waits", 1) => std::future::pending().await,
+                _ => Ok(Answer::Done),
+            }
+        }
+    };
+    let backoff = Backoff::fixed(Duration::from_secs(3_600)).jitter(0.0);
+    instance(store).on(handler).retry::<Note>(backoff).start().await.expect("a start")
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < Duration::from_secs(120), "not within two minutes: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn called(calls: &Calls, count: usize) {
+    until("a call", async || calls.lock().unwrap().len() >= count).await;
+}
+
+async fn get(durable: &Durable, key: &str) -> Stored {
+    durable.get(key).await.expect("an answer").expect("it is stored")
+}
+
+async fn stop(durable: Durable) {
+    durable.stop(Duration::from_secs(60)).await;
+}
+
+/// A rule that is due once a day, was due in the last minute, and is due next tomorrow.
+fn daily() -> (Plan, Timestamp) {
+    let now = Timestamp::now();
+    let due = Timestamp::from_second(now.as_second() / 60 * 60).unwrap();
+    let text = due.to_zoned(TimeZone::UTC).strftime("%-M %-H * * *").to_string();
+    (Cron::parse(&text).unwrap().in_zone(TimeZone::UTC).into(), due)
+}
+
+/// A run as an earlier program has stored it: of this series, due then, first after `after` by the rule.
+fn run_of(plan: &Plan, key: &str, text: &str, due: Timestamp, after: Timestamp) -> NewTimer {
+    let series = Series::new(plan.to_string(), Missed::once()).planned_after(after);
+    let id = TimerId::new(due, key.len() as u64);
+    let payload = serde_json::to_vec(&note(text)).unwrap();
+    NewTimer { key: Some(key.into()), series: Some(series), ..NewTimer::new(id, Note::KIND, payload) }
+}
+
+/// Stores a run of a series that is due by now.
+async fn stores_run<S: Store>(store: &S, text: &str) -> (Plan, Timestamp) {
+    let (plan, due) = daily();
+    let timer = run_of(&plan, "r", text, due, due - SignedDuration::from_secs(1));
+    store.save(vec![timer]).await.unwrap_or_else(|error| panic!("{error}"));
+    (plan, due)
+}
+
+/// The series gets a new payload: its run is the one that it had.
+async fn saves_new(durable: &Durable, plan: &Plan) -> Stored {
+    let before = get(durable, "r").await;
+    let saved = durable.every("r", plan.clone(), &note("new")).save().await.expect("a save");
+    assert_eq!(saved, Saved::Updated(before.timer.id()));
+    let after = get(durable, "r").await;
+    assert_eq!((after.timer, after.attempts), (before.timer, before.attempts));
+    assert_eq!(after.payload, b"\"new\"");
+    after
+}
+
+/// The run is called once more, with the new payload, and the series goes on tomorrow.
+async fn runs_new<S: Store + Clone>(store: &S, calls: &Calls, attempt: u32, due: Timestamp) {
+    let durable = noting(store, calls).await;
+    let before = calls.lock().unwrap().len();
+    called(calls, before + 1).await;
+    assert_eq!(calls.lock().unwrap()[before..], [("new".to_owned(), attempt, due)]);
+    let tomorrow = due + SignedDuration::from_hours(24);
+    until("the next run", async || get(&durable, "r").await.timer.due() == tomorrow).await;
+    stop(durable).await;
+}
+
+async fn a_run_that_failed_gets_the_new_payload_and_keeps_its_time_and_attempts(store: impl Store + Clone) {
+    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "fails").await);
+    let durable = noting(&store, &calls).await;
+    until("it waits", async || {
+        let stored = get(&durable, "r").await;
+        stored.state == State::Stored && stored.attempts == 1
+    })
+    .await;
+    let stored = saves_new(&durable, &plan).await;
+    assert_eq!(stored.failures.len(), 1);
+    durable.reschedule("r", Timestamp::now()).await.expect("a move");
+    stop(durable).await;
+    if calls.lock().unwrap().len() == 1 {
+        runs_new(&store, &calls, 2, due).await;
+    }
+    assert_eq!(calls.lock().unwrap()[1..], [("new".to_owned(), 2, due)]);
+}
+
+async fn a_run_that_is_overdue_at_a_start_gets_the_new_payload_and_policy(store: impl Store + Clone) {
+    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "old").await);
+    let durable = saver(&store).await;
+    let each = durable.every("r", plan.clone(), &note("old")).missed(Missed::each(9)).save();
+    assert!(matches!(each.await, Ok(Saved::Updated(_))));
+    assert_eq!(get(&durable, "r").await.series.map(|series| series.missed), Some(Missed::each(9)));
+    saves_new(&durable, &plan).await;
+    let again = durable.every("r", plan, &note("new")).save().await.expect("a save");
+    assert_eq!(again, Saved::Kept(get(&durable, "r").await.timer.id()));
+    stop(durable).await;
+    runs_new(&store, &calls, 1, due).await;
+}
+
+async fn a_run_that_was_moved_gets_the_new_payload_and_stays_there(store: impl Store + Clone) {
+    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "old").await);
+    let (durable, moved) = (saver(&store).await, later(1));
+    durable.reschedule("r", moved).await.expect("a move");
+    assert_eq!(saves_new(&durable, &plan).await.timer.due(), moved);
+    durable.reschedule("r", due).await.expect("a move");
+    stop(durable).await;
+    runs_new(&store, &calls, 1, due).await;
+}
+
+async fn a_run_that_a_stop_has_given_back_gets_the_new_payload(store: impl Store + Clone) {
+    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "waits").await);
+    let durable = noting(&store, &calls).await;
+    called(&calls, 1).await;
+    assert_eq!(durable.stop(Duration::ZERO).await.aborted, 1);
+    let durable = saver(&store).await;
+    saves_new(&durable, &plan).await;
+    stop(durable).await;
+    runs_new(&store, &calls, 2, due).await;
+}
+
+async fn a_run_whose_process_was_killed_gets_the_new_payload(store: impl Store + Clone) {
+    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "old").await);
+    let lease = Duration::from_secs(30);
+    let owner = store.join(lease, true).await.unwrap_or_else(|error| panic!("{error}"));
+    if store.is_shared() {
+        // It has the shards that it is told.
+        store.renew(owner, None).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+    let ask = ToBegin {
+        timers: vec![Near::from(TimerId::new(due, 1))],
+        kinds: Arc::new([Note::KIND.to_owned()].into()),
+    };
+    let begun = store.begin(owner, ask).await.unwrap_or_else(|error| panic!("{error}"));
+    assert!(matches!(begun[0], Begun::Yours(_)), "{begun:?}");
+    let durable = saver(&store).await;
+    saves_new(&durable, &plan).await;
+    stop(durable).await;
+    runs_new(&store, &calls, 2, due).await;
+}
+
+async fn runs_that_a_wrong_clock_or_other_zone_data_planned_are_planned_anew_at_a_start(
+    store: impl Store + Clone,
+) {
+    let (calls, (plan, due)) = (Calls::default(), daily());
+    let far = due + SignedDuration::from_hours(24 * 1_000);
+    let tomorrow = due + SignedDuration::from_hours(24);
+    let timers = vec![
+        run_of(&plan, "clock", "old", far + SignedDuration::from_hours(24), far),
+        run_of(&plan, "earlier", "old", tomorrow - SignedDuration::from_hours(1), due),
+        run_of(&plan, "afterwards", "old", tomorrow + SignedDuration::from_hours(1), due),
+    ];
+    store.save(timers).await.unwrap_or_else(|error| panic!("{error}"));
+    let durable = noting(&store, &calls).await;
+    until("they are planned anew", async || durable.stats().replanned == 3).await;
+    for key in ["clock", "earlier", "afterwards"] {
+        assert_eq!(get(&durable, key).await.timer.due(), tomorrow, "{key}");
+        let saved = durable.every(key, plan.clone(), &note("old")).save().await.expect("a save");
+        assert!(matches!(saved, Saved::Kept(_)), "{key}: {saved:?}");
+    }
+    let symptoms = Health::new(Duration::from_secs(90)).check(&durable.stats());
+    assert!(symptoms.contains(&Symptom::Replanned(3)), "{symptoms:?}");
+    stop(durable).await;
+    assert!(calls.lock().unwrap().is_empty());
+}
+
+async fn a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start(store: impl Store + Clone) {
+    let (calls, due) = (Calls::default(), later(-1));
+    let plan = Plan::from(Once::at(due));
+    let timer = run_of(&plan, "r", "old", due, due - SignedDuration::from_secs(1));
+    store.save(vec![timer]).await.unwrap_or_else(|error| panic!("{error}"));
+    let durable = saver(&store).await;
+    let kept = durable.every("r", plan.clone(), &note("old")).save().await.expect("a save");
+    assert_eq!(kept, Saved::Kept(TimerId::new(due, 1)));
+    saves_new(&durable, &plan).await;
+    stop(durable).await;
+    let durable = noting(&store, &calls).await;
+    until("it has run", async || durable.get("r").await.expect("an answer").is_none()).await;
+    assert_eq!(*calls.lock().unwrap(), [("new".to_owned(), 1, due)]);
+    let over = durable.every("r", plan, &note("new")).save().await.expect("no error at any start");
+    assert_eq!(over, Saved::Over { dropped: None });
+    stop(durable).await;
+}
+
+async fn a_handler_saves_the_next_timer_under_its_own_key(store: impl Store + Clone) {
+    let (handle, calls): (Arc<OnceLock<Durable>>, Calls) = Default::default();
+    let (successor, noted) = (handle.clone(), calls.clone());
+    let handler = move |Note(text): Note, run: Run| {
+        noted.lock().unwrap().push((text.clone(), run.attempt, run.scheduled()));
+        let durable = successor.get().cloned();
+        async move {
+            let (durable, key) = (durable.ok_or("not yet")?, run.key.unwrap_or_default());
+            if text.len() < 3 {
+                durable.after(Duration::ZERO, &Note(text + "+")).key(key).replace().save().await?;
+            }
+            Ok(Answer::Done)
+        }
+    };
+    let durable = instance(&store).on(handler).start().await.expect("a start");
+    handle.set(durable.clone()).expect("the first");
+    durable.after(Duration::ZERO, &note("a")).key("k").save().await.expect("a save");
+    until("all are done", async || durable.stats().done == 3).await;
+    let texts: Vec<String> = calls.lock().unwrap().iter().map(|(text, ..)| text.clone()).collect();
+    assert_eq!(texts, ["a", "a+", "a++"]);
+    assert_eq!(durable.get("k").await.expect("an answer"), None);
+    stop(durable).await;
+}
+
+/// Holds back the answer to a cancel until no timer is left.
+struct Late<S> {
+    store: S,
+    told: Arc<Notify>,
+}
+
+impl<S: Store> Hook for Late<S> {
+    async fn at(&self, call: &'static str, step: Step) -> Result<(), Injected> {
+        if (call, step) == ("cancel", Step::After) {
+            self.told.notify_one();
+            while self.store.count().await.ok() != Some(Default::default()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran(store: impl Store + Clone) {
+    for ending in ["fails", "retries", "snoozes", "is done"] {
+        let (began, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let may_end = told.clone();
+        let begins = began.clone();
+        let handler = move |Note(text): Note, _: Run| {
+            let (begins, may_end) = (begins.clone(), may_end.clone());
+            async move {
+                begins.notify_one();
+                may_end.notified().await;
+                match text.as_str() {
+                    "fails" => Err(text.into()),
+                    "retries" => Ok(Answer::Retry(Duration::ZERO)),
+                    "snoozes" => Ok(Answer::Snooze(Timestamp::now())),
+                    _ => Ok(Answer::Done),
+                }
+            }
+        };
+        let hooked = Hooked { store: store.clone(), hook: Late { store: store.clone(), told } };
+        let durable =
+            Durable::builder(&TimingWheel::new(), hooked).on(handler).start().await.expect("a start");
+        let id = durable.after(Duration::ZERO, &note(ending)).save().await.expect("a save");
+        began.notified().await;
+        assert_eq!(durable.cancel(id).await.expect("an answer"), Cancelled::Running(1), "{ending}");
+        assert_eq!(durable.cancel(id).await.expect("an answer"), Cancelled::NotFound, "{ending}");
+        stop(durable).await;
+    }
+}
+
+async fn a_timer_whose_kind_has_no_handler_is_seen(store: impl Store + Clone) {
+    let forgotten = NewTimer::new(TimerId::new(later(-1), 7), "forgotten", *b"{}");
+    store.save(vec![forgotten]).await.unwrap_or_else(|error| panic!("{error}"));
+    let durable = noting(&store, &Calls::default()).await;
+    until("it is seen", async || durable.stats().unhandled.is_some()).await;
+    let symptoms = Health::new(Duration::from_secs(90)).check(&durable.stats());
+    let unhandled = symptoms.iter().any(|symptom| match symptom {
+        Symptom::Unhandled(unhandled) => unhandled.kind == "forgotten",
+        _ => false,
+    });
+    assert!(unhandled, "{symptoms:?}");
+    stop(durable).await;
+}
+
+async fn a_key_has_bounds_and_finds_its_timer(store: impl Store + Clone) {
+    let (durable, longest) = (saver(&store).await, "x".repeat(1_024));
+    let id = durable.at(later(1), &note("a")).key(&longest).save().await.expect("a save");
+    let found = get(&durable, &longest).await;
+    assert_eq!((found.timer.id(), found.key.as_deref()), (id, Some(longest.as_str())));
+    assert_eq!(durable.get(id).await.expect("an answer"), Some(found));
+    for key in [String::new(), "x".repeat(1_025), "a\0b".to_owned()] {
+        let refused = durable.at(later(1), &note("b")).key(&key).save().await;
+        assert!(matches!(&refused, Err(Error::Key(_))), "{refused:?}");
+        assert_eq!(durable.get(key).await.expect("an answer"), None);
+    }
+    stop(durable).await;
+}
+
+async fn a_payload_that_is_too_large_is_refused_alone_with_its_size(store: impl Store + Clone) {
+    let durable = saver(&store).await;
+    // Two quotes more than its text.
+    let notes = [note("a"), Note("x".repeat(LARGEST_PAYLOAD - 1)), note("b")];
+    let saves = notes.iter().map(|note| durable.at(later(1), note).save());
+    let [first, refused, last] = futures::future::join_all(saves).await.try_into().expect("three");
+    assert!(first.is_ok() && last.is_ok(), "those that come with it are saved");
+    let expected = "a payload must have 67108864 bytes at the most, got 67108865";
+    assert!(matches!(&refused, Err(Error::Payload(text)) if text == expected), "{:?}", refused.err());
+    stop(durable).await;
+}

@@ -1,0 +1,55 @@
+//! Rows that were changed by hand, and cannot be read any more.
+
+use std::time::Duration;
+
+use timingwheel_calendar::Once;
+use timingwheel_durable::store::Page;
+use timingwheel_durable::{Cancelled, Health, Symptom};
+
+use super::server::database;
+use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_stops_no_other() {
+    let (url, calls) = (database().await, Calls::default());
+    let saver = builder(store(&url).await, Duration::from_secs(30)).start().await.expect("a start");
+    for key in ["standing", "missed", "failed"] {
+        saver.every(key, Once::at(soon(10)), &Tick::new(key)).save().await.expect("a save");
+    }
+    for count in 0..20 {
+        saver.at(soon(20), &Tick::new(format!("{count:02}"))).save().await.expect("a save");
+    }
+    let sql = client(&url).await;
+    let damage = "update timingwheel.timers set standing = 'often' where key = 'standing';
+        update timingwheel.timers set missed = 'never' where key = 'missed';
+        update timingwheel.timers set failed = '{null}' where key = 'failed'";
+    sql.batch_execute(damage).await.expect("a change");
+    let one = instance(&url, Duration::from_secs(30), &calls).await;
+    until("all others are called", async || calls.all().len() == 20 && one.stats().damaged == 3).await;
+    let symptoms = Health::new(Duration::from_secs(30)).check(&one.stats());
+    assert!(symptoms.contains(&Symptom::Damaged(3)), "{symptoms:?}");
+    // A page goes on behind what cannot be read.
+    saver.at(soon(3_600_000), &Tick::new("far")).key("far").save().await.expect("a save");
+    let page = Page { limit: 1, ..Page::default() };
+    until("the others have ended", async || {
+        saver
+            .list(page.clone())
+            .await
+            .expect("a list")
+            .iter()
+            .all(|timer| timer.key.as_deref() == Some("far"))
+    })
+    .await;
+    let told = saver.get("standing").await.expect_err("it cannot be read").to_string();
+    assert!(told.contains("often"), "{told}");
+    // People mend it, or remove it.
+    one.stop(Duration::from_secs(60)).await;
+    sql.batch_execute("update timingwheel.timers set standing = '' where key = 'standing'")
+        .await
+        .expect("it is");
+    assert_eq!(saver.cancel("missed").await.expect("an answer"), Cancelled::Removed);
+    let one = instance(&url, Duration::from_secs(30), &calls).await;
+    until("it is called", async || calls.names().contains(&"standing".to_owned())).await;
+    one.stop(Duration::from_secs(60)).await;
+    saver.stop(Duration::from_secs(60)).await;
+}
