@@ -99,13 +99,13 @@ impl TimingWheel {
     /// Unlike [`Instant::now`], it does not depend on the runtime that the calling thread is within.
     #[must_use]
     pub fn current_time(&self) -> Instant {
-        self.wheel.shards[0].clock().now_as_instant()
+        self.wheel.shards[0].clock.now_as_instant()
     }
 
     /// How long a [tick](crate::Builder::tick) is.
     #[must_use]
     pub fn tick(&self) -> Duration {
-        self.shard().resolution().tick()
+        self.shard().resolution.tick()
     }
 
     /// The [bound](crate::Builder::max_pending) on pending timers, if there is one.
@@ -148,8 +148,8 @@ impl TimingWheel {
         }
         let Wheel { shards, turner, .. } = &*self.wheel;
         let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
-        let in_time = first.after(shards[0].resolution().tick()).max(turner.alarm().not_before());
-        Duration::from_nanos(shards[0].clock().now().0.saturating_sub(in_time.0))
+        let in_time = first.after(shards[0].resolution.tick()).max(turner.alarm().not_before());
+        Duration::from_nanos(shards[0].clock.now().0.saturating_sub(in_time.0))
     }
 
     /// Ends the wheel, and returns how many timers were pending.
@@ -272,7 +272,7 @@ mod tests {
         };
         // Nobody runs the runtime, so nobody turns the wheel.
         let Wheel { shards, turner, .. } = &*wheel.wheel;
-        let now = shards[0].clock().now();
+        let now = shards[0].clock.now();
         let deadline = now.before(HOUR * 3);
         shards[0].arm(now.before(HOUR * 4), deadline, Waker::noop()).unwrap().unwrap();
         let overdue = |not_before| {

@@ -39,7 +39,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::alarm::{Alarm, ParkTimers};
-use super::shard::{Shard, ShardTurn};
+use super::shard::Shard;
 use super::watchdog::Watched;
 use crate::platform::clock::{Clock, stopwatch};
 use crate::platform::sync::{Mutex, lock};
@@ -198,19 +198,17 @@ impl Turner {
                     self.first.store(number + 1, Ordering::Relaxed);
                     return AllShards::More;
                 }
-                let turn = shard.turn(now, due_since, BATCH, expired);
+                let progress = shard.turn(now, due_since, BATCH, expired);
                 budget.fired += expired.len();
                 wake_all(expired, shard.counters());
-                match turn {
-                    ShardTurn::More => {}
-                    ShardTurn::Done => {
-                        plan = plan.with(shard.next_expiration(), self.resolution);
-                        clear_by = clear_by.min(shard.clear_by());
-                        all_ended = false;
-                        break;
-                    }
-                    ShardTurn::Ended => break,
+                if progress == Progress::Done {
+                    break;
                 }
+            }
+            if !shard.has_ended() {
+                plan = plan.with(shard.next_expiration(), self.resolution);
+                clear_by = clear_by.min(shard.clear_by());
+                all_ended = false;
             }
         }
         if all_ended {

@@ -57,7 +57,7 @@ impl TimingWheel {
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
         let shard = self.shard().clone();
-        let now = shard.clock().now();
+        let now = shard.clock.now();
         let state = State::idle(now.after(duration), Phase::Made, now, None);
         Sleep { timer: Timer::OfWheel { shard, state } }
     }
@@ -401,8 +401,8 @@ impl Sleep {
         let State::Other(Other::Idle { deadline, made, grid, phase }) = *state else {
             unreachable!("only an unarmed one is armed");
         };
-        let is_known = phase == Phase::Made && !shard.clock().may_jump();
-        let now = if is_known { made } else { shard.clock().now() };
+        let is_known = phase == Phase::Made && !shard.clock.may_jump();
+        let now = if is_known { made } else { shard.clock.now() };
         match shard.arm(now, deadline, waker) {
             Ok(Some((key, waker))) => {
                 *state = State::armed(deadline, key, waker, grid);
@@ -512,7 +512,7 @@ impl Sleep {
         match &mut self.timer {
             Timer::ByName { from, after: delay } => (*from, *delay) = (Instant::now(), after),
             Timer::OfWheel { shard, .. } => {
-                let now = shard.clock().now();
+                let now = shard.clock.now();
                 self.move_to(now.after(after), Some(now));
             }
         }
@@ -537,9 +537,9 @@ impl Sleep {
     #[inline(never)]
     fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>) {
         let (shard, state) = self.on_wheel(None);
-        let (now, grid) = (now.unwrap_or_else(|| shard.clock().now()), state.grid());
+        let (now, grid) = (now.unwrap_or_else(|| shard.clock.now()), state.grid());
         let to = match grid {
-            Some(grid) if to > now => shard.resolution().round_up(to, grid),
+            Some(grid) if to > now => shard.resolution.round_up(to, grid),
             _ => to,
         };
         let waits = match state.entry().map(|(key, before)| (key, shard.reschedule(key, before, to))) {
@@ -621,7 +621,7 @@ impl Sleep {
     /// Sets the tolerance that a timer with this deadline has. Returns the time.
     #[track_caller]
     fn replace_tolerance(&mut self, deadline: Nanos, tolerance: Tolerance) -> Nanos {
-        let now = self.on_wheel(None).0.clock().now();
+        let now = self.on_wheel(None).0.clock.now();
         let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
         self.set_tolerance(Tolerance::time(tolerance.of(left)));
         now
@@ -631,7 +631,7 @@ impl Sleep {
     pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
         let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
         let (shard, state) = self.on_wheel(None);
-        let new = shard.resolution().grid_within(within);
+        let new = shard.resolution.grid_within(within);
         match state {
             // One that is armed keeps its entry, with or without a tolerance.
             State::Other(Other::Idle { grid, .. } | Other::Tolerant { grid, .. }) => *grid = new,
@@ -662,12 +662,12 @@ impl Sleep {
 
     /// The wheel's clock. Only for a sleep that was made by a wheel.
     pub(crate) fn clock(&self) -> Clock {
-        self.of_wheel().clock()
+        self.of_wheel().clock
     }
 
     /// How the wheel's ticks lie. Only for a sleep that was made by a wheel.
     pub(crate) fn resolution(&self) -> Resolution {
-        self.of_wheel().resolution()
+        self.of_wheel().resolution
     }
 
     /// How long a tick of the wheel is. Only for a sleep that was made by a wheel.

@@ -42,7 +42,7 @@ fn take_over(shard: &Shard, after: Duration, waker: &Waker) -> Option<Key> {
     if deadline <= now {
         return None;
     }
-    shard.take_over_own(now, deadline, waker).map(|(key, _)| key)
+    shard.reuse_own(now, deadline, waker)
 }
 
 #[test]

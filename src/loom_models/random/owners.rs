@@ -140,8 +140,8 @@ impl Owner {
         };
         let watched = &last.timer.deadline;
         watched.store(deadline.min(last.deadline), Ordering::Relaxed);
-        let taken_over = self.shard.take_over_own(at(0), at(deadline), &last.waker);
-        let Some((key, _)) = taken_over else {
+        let taken_over = self.shard.reuse_own(at(0), at(deadline), &last.waker);
+        let Some(key) = taken_over else {
             watched.store(last.deadline, Ordering::Relaxed);
             return false;
         };
