@@ -324,15 +324,14 @@ impl Shard {
     /// waker that the caller has to wake: the entry's own if `to` has passed, none if the entry had been handed out before.
     #[inline]
     pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
-        let is_earlier = to < from;
         // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
         // turner will come to it.
-        if is_earlier && self.clock.is_pausable() && to <= self.clock.now() {
+        if to < from && self.clock.is_pausable() && to <= self.clock.now() {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
         // A deadline that the wheel has passed counts as handed out.
-        if is_earlier && to <= state.hierarchy.clock() {
+        if to <= state.hierarchy.clock() {
             return Err(self.take_out(state, key));
         }
         let next = state.hierarchy.reschedule_if(Nanos::ZERO, key, to, |_| true).ok_or(None)?;

@@ -215,6 +215,47 @@ impl State {
             _ => None,
         }
     }
+
+    /// Arms the timer; ready if its deadline has passed.
+    #[inline(always)]
+    fn arm(&mut self, shard: &Shard, waker: &Waker) -> Poll<Result<(), Error>> {
+        let Self::Other(Other::Idle { deadline, made, grid, phase }) = *self else {
+            unreachable!("only an unarmed one is armed");
+        };
+        let is_known = phase == Phase::Made && !shard.clock.may_jump();
+        let now = if is_known { made } else { shard.clock.now() };
+        let Some((key, waker)) = shard.arm(now, deadline, waker)? else { return Poll::Ready(Ok(())) };
+        *self = Self::armed(deadline, key, waker, grid);
+        Poll::Pending
+    }
+
+    /// Moves the deadline to `to`, or with a tolerance to a later time on its grid, unless `to` has passed.
+    #[inline(always)]
+    fn move_to(&mut self, shard: &Shard, mut to: Nanos, mut now: Option<Nanos>) {
+        let grid = self.grid();
+        if let Some(grid) = grid {
+            let now = *now.get_or_insert_with(|| shard.clock.now());
+            to = if to > now { shard.resolution.round_up(to, grid) } else { to };
+        }
+        let mut waits = None;
+        if let Some((key, from)) = self.entry() {
+            match shard.reschedule(key, from, to) {
+                Ok(()) => {
+                    let (Self::Armed { deadline, .. }
+                    | Self::Other(Other::Tolerant { deadline, .. } | Other::Idle { deadline, .. })) = self;
+                    *deadline = to;
+                    return;
+                }
+                Err(waker) => waits = waker,
+            }
+        }
+        let phase = if now.is_some() { Phase::Made } else { Phase::Unarmed };
+        *self = Self::idle(to, phase, now.unwrap_or_default(), grid);
+        // The task that waits arms the timer at its next poll. Last, as it may panic.
+        if let Some(waker) = waits {
+            waker.wake();
+        }
+    }
 }
 
 impl Timer {
@@ -289,12 +330,6 @@ impl Sleep {
         match state.phase() {
             Some(phase) => phase == Phase::Elapsed,
             None => self.has_come_to(state.deadline()),
-        }
-    }
-
-    fn set_idle(&mut self, phase: Phase) {
-        if let Timer::OfWheel { state, .. } = &mut self.timer {
-            *state = State::idle(state.deadline(), phase, Nanos::ZERO, state.grid());
         }
     }
 }
@@ -381,62 +416,37 @@ impl Sleep {
     #[inline(never)]
     #[track_caller]
     fn poll_changed(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        let (_, state) = self.on_wheel(Some(waker));
-        let result = match *state {
-            State::Other(Other::Idle { phase: Phase::Made | Phase::Unarmed, .. }) => ready!(self.arm(waker)),
-            State::Other(Other::Idle { .. }) => Ok(()),
-            State::Armed { deadline, key, .. } | State::Other(Other::Tolerant { deadline, key, .. }) => {
-                ready!(self.poll_armed(key, deadline, waker))
-            }
-        };
-        self.set_idle(if result.is_ok() { Phase::Elapsed } else { Phase::Unarmed });
-        Poll::Ready(result)
-    }
-
-    /// Arms the timer; ready if its deadline has passed.
-    #[inline(always)]
-    #[track_caller]
-    fn arm(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
         let (shard, state) = self.on_wheel(Some(waker));
-        let State::Other(Other::Idle { deadline, made, grid, phase }) = *state else {
-            unreachable!("only an unarmed one is armed");
+        let result = match state.entry() {
+            None if state.phase() == Some(Phase::Elapsed) => Ok(()),
+            None => ready!(state.arm(shard, waker)),
+            Some((key, deadline)) => {
+                if !shard.has_reached(deadline) {
+                    let current = waker.clone();
+                    let id = WakerId::of(&current);
+                    if let Ok(before) = shard.set_waker(key, current) {
+                        *state = State::armed(deadline, key, id, state.grid());
+                        // Last, as it may panic: what is remembered has to be true then.
+                        drop(before);
+                        return Poll::Pending;
+                    }
+                }
+                shard.finish(key, deadline)
+            }
         };
-        let is_known = phase == Phase::Made && !shard.clock.may_jump();
-        let now = if is_known { made } else { shard.clock.now() };
-        match shard.arm(now, deadline, waker) {
-            Ok(Some((key, waker))) => {
-                *state = State::armed(deadline, key, waker, grid);
-                Poll::Pending
-            }
-            Ok(None) => Poll::Ready(Ok(())),
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    }
-
-    /// Gives the entry another waker, if it is still there; otherwise tells how the timer ended.
-    fn poll_armed(&mut self, key: Key, deadline: Nanos, waker: &Waker) -> Poll<Result<(), Error>> {
-        let (shard, state) = self.on_wheel(None);
-        if !shard.has_reached(deadline) {
-            let current = waker.clone();
-            let id = WakerId::of(&current);
-            if let Ok(before) = shard.set_waker(key, current) {
-                *state = State::armed(deadline, key, id, state.grid());
-                // Last, as it may panic: what is remembered has to be true then.
-                drop(before);
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(shard.finish(key, deadline))
+        let phase = if result.is_ok() { Phase::Elapsed } else { Phase::Unarmed };
+        *state = State::idle(state.deadline(), phase, Nanos::ZERO, state.grid());
+        Poll::Ready(result)
     }
 
     /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
     pub(crate) fn try_admit(mut self) -> Result<Self, Error> {
-        let (shard, _) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel(None);
         if shard.has_ended() {
             return Err(Error::shutdown());
         }
         if shard.max_pending().is_some()
-            && let Poll::Ready(result) = self.arm(Waker::noop())
+            && let Poll::Ready(result) = state.arm(shard, Waker::noop())
         {
             // One whose deadline has passed needs no permit.
             result?;
@@ -482,10 +492,10 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.get_mut();
-        match &mut this.timer {
+        let to = nanos(deadline);
+        match &mut self.get_mut().timer {
             Timer::ByName { from, after } => (*from, *after) = (deadline, Duration::ZERO),
-            Timer::OfWheel { .. } => this.move_to(nanos(deadline), None),
+            Timer::OfWheel { shard, state } => state.move_to(shard, to, None),
         }
     }
 
@@ -511,120 +521,24 @@ impl Sleep {
     pub fn reset_after(&mut self, after: Duration) {
         match &mut self.timer {
             Timer::ByName { from, after: delay } => (*from, *delay) = (Instant::now(), after),
-            Timer::OfWheel { shard, .. } => {
+            Timer::OfWheel { shard, state } => {
                 let now = shard.clock.now();
-                self.move_to(now.after(after), Some(now));
+                state.move_to(shard, now.after(after), Some(now));
             }
         }
     }
 
     /// Moves the deadline to `to`. `now` is the time, if the caller has just read the clock: then neither this nor the next
     /// poll reads it, unless a paused clock was seen, which may jump before that poll.
-    #[inline(always)]
     pub(crate) fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
         let (shard, state) = self.on_wheel(None);
-        match *state {
-            State::Armed { deadline, key, waker } => match shard.reschedule(key, deadline, to) {
-                Ok(()) => *state = State::Armed { deadline: to, key, waker },
-                Err(waits) => self.set_unarmed(to, now, None, waits),
-            },
-            State::Other(Other::Idle { grid: None, .. }) => self.set_unarmed(to, now, None, None),
-            _ => self.move_to_grid(to, now),
-        }
+        state.move_to(shard, to, now);
     }
 
-    /// Moves to a deadline that is rounded up by the tolerance, unless it has passed.
-    #[inline(never)]
-    fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>) {
-        let (shard, state) = self.on_wheel(None);
-        let (now, grid) = (now.unwrap_or_else(|| shard.clock.now()), state.grid());
-        let to = match grid {
-            Some(grid) if to > now => shard.resolution.round_up(to, grid),
-            _ => to,
-        };
-        let waits = match state.entry().map(|(key, before)| (key, shard.reschedule(key, before, to))) {
-            Some((key, Ok(()))) => {
-                *state = State::Other(Other::Tolerant { deadline: to, key, grid });
-                return;
-            }
-            Some((_, Err(waits))) => waits,
-            None => None,
-        };
-        self.set_unarmed(to, Some(now), grid, waits);
-    }
-
-    /// The task that waits, if one does, arms the timer at its next poll.
-    #[inline(never)]
-    fn set_unarmed(&mut self, deadline: Nanos, now: Option<Nanos>, grid: Option<Grid>, waits: Option<Waker>) {
-        let phase = if now.is_some() { Phase::Made } else { Phase::Unarmed };
-        let (_, state) = self.on_wheel(None);
-        *state = State::idle(deadline, phase, now.unwrap_or_default(), grid);
-        // Last, as it may panic.
-        if let Some(waker) = waits {
-            waker.wake();
-        }
-    }
-
-    /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
-    ///
-    /// A share is a part of the time that is left. A second call counts from the deadline to which the first one rounded.
-    /// [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at which this is ready.
-    /// [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero
-    /// ends it. A deadline that has passed stays as it is.
-    ///
-    /// # Precision
-    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
-    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
-    ///
-    /// # Panics
-    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there. A sleep of a wheel never panics.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
-    /// use tokio::time::Instant;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let minute = Duration::from_secs(60);
-    /// let exact = Instant::now() + minute;
-    /// let sleep = wheel.sleep(minute).with_tolerance(Tolerance::time(Duration::from_secs(5)));
-    /// assert!(sleep.deadline() >= exact);
-    /// assert!(sleep.deadline() < exact + Duration::from_secs(5));
-    /// # }
-    /// ```
+    /// The time by the wheel's clock. A sleep by name gets its wheel here.
     #[track_caller]
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        let (deadline, has_elapsed) = (self.deadline_nanos(), self.is_elapsed());
-        let now = self.replace_tolerance(deadline, tolerance);
-        if !has_elapsed {
-            self.move_to(deadline, Some(now));
-        }
-        self
-    }
-
-    /// Moves the deadline as [`reset`](Self::reset) does, but with another tolerance than before, which later resets keep. A
-    /// share is a part of the time from now until `deadline`.
-    ///
-    /// # Panics
-    /// As [`with_tolerance`](Self::with_tolerance).
-    #[track_caller]
-    pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
-        let (this, deadline) = (self.get_mut(), nanos(deadline));
-        let now = this.replace_tolerance(deadline, tolerance);
-        this.move_to(deadline, Some(now));
-    }
-
-    /// Sets the tolerance that a timer with this deadline has. Returns the time.
-    #[track_caller]
-    fn replace_tolerance(&mut self, deadline: Nanos, tolerance: Tolerance) -> Nanos {
-        let now = self.on_wheel(None).0.clock.now();
-        let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
-        self.set_tolerance(Tolerance::time(tolerance.of(left)));
-        now
+    pub(super) fn now_on_wheel(&mut self) -> Nanos {
+        self.on_wheel(None).0.clock.now()
     }
 
     /// Sets the tolerance of later deadlines, which is a time.

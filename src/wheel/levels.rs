@@ -243,20 +243,17 @@ impl Levels {
     /// of level 0 waits for a deadline in its own tick.
     #[inline(always)]
     pub(super) fn reschedule(&mut self, now: Nanos, key: Key, link: &mut Link, deadline: Nanos) -> Nanos {
-        let bucket = &self.buckets[link.place.bucket().as_index()];
+        let bucket = &mut self.buckets[link.place.bucket().as_index()];
         // Only a bucket that lies ahead begins before the deadline of an entry.
         if deadline < link.deadline && (bucket.is_finest() || bucket.expiration >= deadline) {
             return self.move_earlier(now, key, link, deadline);
         }
         link.deadline = deadline;
-        let expiration = bucket.expiration;
-        if bucket.is_finest()
-            && deadline > expiration
-            && self.resolution.tick_of_deadline(deadline) == self.due_tick(expiration)
-        {
-            self.buckets[link.place.bucket().as_index()].expiration = deadline;
+        let tick = |deadline| self.resolution.tick_of_deadline(deadline).max(self.clock_tick);
+        if bucket.is_finest() && deadline > bucket.expiration && tick(deadline) == tick(bucket.expiration) {
+            bucket.expiration = deadline;
         }
-        expiration
+        bucket.expiration
     }
 
     /// Out of line, so that a key that stays takes few registers.
