@@ -225,7 +225,7 @@ impl Builder {
 
         let turner = Arc::new(Turner::new(&shards, alarm, clock, resolution));
         let driver = turner.begin(workers);
-        turner.alarm().counters().begins(tick, wheel_size, shards.len(), max_pending);
+        turner.alarm.counters.begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         Ok(TimingWheel::from_parts(shards, turner, Some((runtime.id(), runtime.runtime_flavor()))))
     }

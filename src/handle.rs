@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::engine::shard::{Shard, shard_of_this_thread};
 use crate::engine::turn::Turner;
-use crate::engine::watchdog::Watched;
 use crate::telemetry::stats::Stats;
 use crate::wheel::Nanos;
 
@@ -79,7 +78,7 @@ impl TimingWheel {
     /// [`Builder::name`](crate::Builder::name), or a number.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.wheel.turner.alarm().counters().name()
+        self.wheel.turner.alarm.counters.name()
     }
 
     /// How many timers are pending: registered, and neither fired nor dropped since.
@@ -125,11 +124,11 @@ impl TimingWheel {
             // Allocated here, because below a shard's lock is held.
             pending_by_level: Vec::with_capacity(MAX_LEVELS),
             overdue: self.overdue(),
-            unwatched: turner.alarm().is_unwatched(),
+            unwatched: turner.alarm.watch.is_missing(),
             ended: self.is_ended(),
             ..Stats::default()
         };
-        turner.alarm().counters().copy_to(&mut stats);
+        turner.alarm.counters.copy_to(&mut stats);
         for shard in shards {
             shard.add_to(&mut stats);
         }
@@ -148,7 +147,7 @@ impl TimingWheel {
         }
         let Wheel { shards, turner, .. } = &*self.wheel;
         let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
-        let in_time = first.after(shards[0].resolution.tick()).max(turner.alarm().not_before());
+        let in_time = first.after(shards[0].resolution.tick()).max(turner.alarm.not_before());
         Duration::from_nanos(shards[0].clock.now().0.saturating_sub(in_time.0))
     }
 
@@ -189,11 +188,7 @@ impl TimingWheel {
     /// # }
     /// ```
     pub fn shutdown(&self) -> usize {
-        let turner = &self.wheel.turner;
-        let pending = turner.end();
-        turner.alarm().wake();
-        turner.alarm().counters().ended();
-        pending
+        self.wheel.turner.end()
     }
 
     /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. The table there tells what an
@@ -276,7 +271,7 @@ mod tests {
         let deadline = now.before(HOUR * 3);
         shards[0].arm(now.before(HOUR * 4), deadline, Waker::noop()).unwrap().unwrap();
         let overdue = |not_before| {
-            turner.alarm().set_next_turn(now.after(HOUR), not_before);
+            turner.alarm.set_next_turn(now.after(HOUR), not_before);
             // Whole half hours: the test takes less.
             wheel.stats().overdue.as_secs() / (30 * 60)
         };

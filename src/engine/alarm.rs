@@ -77,18 +77,18 @@ pub(crate) struct Alarm {
     /// The earliest time for which the alarm may be set. Zero unless the last turn found the wheel busy. Hidden from loom:
     /// it would multiply the largest model's run time.
     not_before: StdAtomicU64,
-    /// The driver's task.
-    driver: AtomicWaker,
+    /// The driver's task, which registers before it checks anything else.
+    pub(super) driver: AtomicWaker,
     clock: Clock,
     timers: Mutex<ParkTimers>,
     /// Whether a thread is setting tokio's timer, under the lock of `timers`, and whether the timer has called
     /// meanwhile.
     setting: AtomicUsize,
-    watch: Watch,
+    pub(crate) watch: Watch,
     /// How many shards are still held. The driver ends with the last one.
     shards: AtomicUsize,
     /// They are here because everything that counts something has the alarm.
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 impl Alarm {
@@ -123,16 +123,6 @@ impl Alarm {
         drop(timers);
     }
 
-    /// What turns count, and refusals.
-    pub(crate) const fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Whether the wheel needs the watchdog, and the system gives no thread for it.
-    pub(crate) fn is_unwatched(&self) -> bool {
-        self.watch.is_missing()
-    }
-
     // For inserters.
 
     /// For an inserter that has published `expiration` as its shard's next, or when leftovers are to be cleared: asks for a
@@ -141,12 +131,12 @@ impl Alarm {
         // The inserter published its expiration before this fence, and checks `next_turn` after it.
         fence(Ordering::SeqCst);
         if expiration.0 < self.next_turn.load(Ordering::Relaxed) {
-            self.bring_forward(expiration);
+            self.set_earlier(expiration);
         }
     }
 
     #[cold]
-    fn bring_forward(&self, expiration: Nanos) {
+    fn set_earlier(&self, expiration: Nanos) {
         if self.comes_soon_enough_for(expiration) {
             return;
         }
@@ -290,11 +280,6 @@ impl Alarm {
     }
 
     // For and about the driver's task.
-
-    /// Before the task checks anything else.
-    pub(crate) fn register_driver(&self, driver: &Waker) {
-        self.driver.register(driver);
-    }
 
     /// Whether a turn goes on or is about to begin, so that the task has to turn.
     pub(crate) fn is_awake(&self) -> bool {

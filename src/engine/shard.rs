@@ -18,7 +18,6 @@ use crate::error::Error;
 use crate::platform::clock::{Clock, stopwatch};
 use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::platform::wakers::{WakerId, drop_stranger};
-use crate::telemetry::counters::Counters;
 use crate::telemetry::stats::Stats;
 use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
@@ -180,10 +179,11 @@ impl Shard {
     ) -> Option<Key> {
         let mut state = self.state.lock();
         let key = self.leftovers.take_one(from_batch)?;
+        state.hierarchy.catch_up(now);
         // A deadline that the wheel has passed counts as handed out.
         if !state.ended
             && deadline > state.hierarchy.clock()
-            && let Some(next) = state.hierarchy.reschedule_if(now, key, deadline, is_wanted)
+            && let Some(next) = state.hierarchy.reschedule_if(key, deadline, is_wanted)
         {
             state.armed += 1;
             state.cancelled += 1;
@@ -322,7 +322,7 @@ impl Shard {
 
     /// Moves an entry from one deadline to another. The error means that the entry is not pending any more. It holds the
     /// waker that the caller has to wake: the entry's own if `to` has passed, none if the entry had been handed out before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
         // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
         // turner will come to it.
@@ -334,7 +334,7 @@ impl Shard {
         if to <= state.hierarchy.clock() {
             return Err(self.take_out(state, key));
         }
-        let next = state.hierarchy.reschedule_if(Nanos::ZERO, key, to, |_| true).ok_or(None)?;
+        let next = state.hierarchy.reschedule_if(key, to, |_| true).ok_or(None)?;
         self.publish(state, next);
         Ok(())
     }
@@ -447,7 +447,7 @@ impl Shard {
         if now > self.next_turn().after(HELD_UP) {
             self.published.late_turn.store(now.0, Ordering::Relaxed);
         }
-        let mut counters = self.counters().of_turns();
+        let mut counters = self.alarm.counters.of_turns();
         let mut state = self.state.lock();
         let held_since = stopwatch();
         // Dropping a waker is users' code, so the wakers outlive both guards.
@@ -490,7 +490,7 @@ impl Shard {
         let mut state = self.state.lock();
         let left_wakers = self.clear_leftovers(&mut state, None);
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
-        self.counters().shard_ends(ended);
+        self.alarm.counters.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;
@@ -504,11 +504,6 @@ impl Shard {
     }
 
     // Counts.
-
-    /// What turns count.
-    pub(crate) fn counters(&self) -> &Counters {
-        self.alarm.counters()
-    }
 
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();

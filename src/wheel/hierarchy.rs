@@ -164,6 +164,12 @@ impl<T> Hierarchy<T> {
         Ok(inserted)
     }
 
+    /// Moves the clock to `now`, as [`insert`](Self::insert) does.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, now: Nanos) {
+        self.levels.catch_up(now);
+    }
+
     /// Takes an entry out. Returns `None` if `key` is stale, because its entry was handed out or cancelled.
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
@@ -211,23 +217,21 @@ impl<T> Hierarchy<T> {
     /// passed moves to the bucket of the clock's tick. The next [`advance`](Self::advance) hands it out, unless that
     /// bucket waits for a later deadline in the same tick.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
-        self.reschedule_if(Nanos::ZERO, key, deadline, |_| true).is_some()
+        self.reschedule_if(key, deadline, |_| true).is_some()
     }
 
-    /// As [`reschedule`](Self::reschedule), if `is_wanted` says so of the payload. Returns when the entry's bucket comes up. An
-    /// entry that moves earlier is placed as of `now`, as [`insert`](Self::insert) does.
+    /// As [`reschedule`](Self::reschedule), if `is_wanted` says so of the payload. Returns when the entry's bucket comes up.
     // Always inlined, so that nothing reads the payload of an entry that is moved whatever its payload.
     #[inline(always)]
     pub(crate) fn reschedule_if(
         &mut self,
-        now: Nanos,
         key: Key,
         deadline: Nanos,
         is_wanted: impl FnOnce(Option<&mut T>) -> bool,
     ) -> Option<Nanos> {
         let (payload, link) = self.entries.get_mut(key.index())?;
         let is_moved = self.levels.holds(key, link.place) && is_wanted(payload);
-        is_moved.then(|| self.levels.reschedule(now, key, link, deadline))
+        is_moved.then(|| self.levels.reschedule(key, link, deadline))
     }
 
     /// The time at which [`advance`](Self::advance) next has something to do, or `None` if nothing is pending.

@@ -223,11 +223,13 @@ impl Levels {
     #[inline]
     pub(super) fn unlink(&mut self, key: Key, place: Place) -> bool {
         let bucket = &mut self.buckets[place.bucket().as_index()];
-        let is_taken = bucket.take(key, place.position());
-        if is_taken && bucket.is_empty() {
+        if !bucket.take(key, place.position()) {
+            return false;
+        }
+        if bucket.is_empty() {
             self.clear(place.bucket());
         }
-        is_taken
+        true
     }
 
     /// Whether `key` stands in its place. Otherwise it is stale.
@@ -239,14 +241,14 @@ impl Levels {
     /// Gives a key that stands in its place another deadline, and moves it only if its bucket would come up too late, or is
     /// of level 0. Returns when its bucket comes up.
     ///
-    /// A key that moves earlier is placed as of `now`. A key that moves later goes on when its bucket comes up, but a bucket
+    /// A key that moves later goes on when its bucket comes up, but a bucket
     /// of level 0 waits for a deadline in its own tick.
     #[inline(always)]
-    pub(super) fn reschedule(&mut self, now: Nanos, key: Key, link: &mut Link, deadline: Nanos) -> Nanos {
+    pub(super) fn reschedule(&mut self, key: Key, link: &mut Link, deadline: Nanos) -> Nanos {
         let bucket = &mut self.buckets[link.place.bucket().as_index()];
         // Only a bucket that lies ahead begins before the deadline of an entry.
         if deadline < link.deadline && (bucket.is_finest() || bucket.expiration >= deadline) {
-            return self.move_earlier(now, key, link, deadline);
+            return self.move_earlier(key, link, deadline);
         }
         link.deadline = deadline;
         let tick = |deadline| self.resolution.tick_of_deadline(deadline).max(self.clock_tick);
@@ -258,8 +260,7 @@ impl Levels {
 
     /// Out of line, so that a key that stays takes few registers.
     #[inline(never)]
-    fn move_earlier(&mut self, now: Nanos, key: Key, link: &mut Link, deadline: Nanos) -> Nanos {
-        self.catch_up(now);
+    fn move_earlier(&mut self, key: Key, link: &mut Link, deadline: Nanos) -> Nanos {
         let slot = self.slot_for(deadline);
         if slot.bucket != link.place.bucket() {
             self.unlink(key, link.place);

@@ -37,8 +37,9 @@ fn of_several_keys_those_that_are_not_stale_take_their_entries_out() {
 fn an_entry_that_is_moved_after_idle_time_starts_at_level_0() {
     let mut wheel = wheel(10, 64);
     let key = insert(&mut wheel, 50_000, 7);
-    assert_eq!(wheel.reschedule_if(Nanos(4_000), key, Nanos(4_015), |payload| payload == Some(&mut 8)), None);
-    let moved = wheel.reschedule_if(Nanos(4_000), key, Nanos(4_015), |payload| payload == Some(&mut 7));
+    wheel.catch_up(Nanos(4_000));
+    assert_eq!(wheel.reschedule_if(key, Nanos(4_015), |payload| payload == Some(&mut 8)), None);
+    let moved = wheel.reschedule_if(key, Nanos(4_015), |payload| payload == Some(&mut 7));
     assert_eq!((moved, wheel.next_expiration()), (Some(Nanos(4_015)), Some(Nanos(4_015))));
     wheel.assert_invariants();
 }
@@ -48,7 +49,7 @@ fn an_entry_that_is_moved_within_its_tick_is_waited_for() {
     let mut wheel = wheel(10, 64);
     let key = insert(&mut wheel, 13, ());
     for deadline in [18, 15, 16].map(Nanos) {
-        assert!(wheel.reschedule_if(Nanos::ZERO, key, deadline, |_| true).is_some());
+        assert!(wheel.reschedule_if(key, deadline, |_| true).is_some());
         assert_eq!(wheel.next_expiration(), Some(deadline));
     }
 }
@@ -59,7 +60,7 @@ fn an_entry_that_is_moved_to_the_clocks_time_does_not_stay_in_a_bucket_that_is_b
     let mut wheel = wheel(1, 64);
     let [_, _, key] = [96, 96, 97].map(|deadline| insert(&mut wheel, deadline, ()));
     assert_eq!(wheel.advance(Nanos(96), 1, &mut Vec::new()), Progress::More);
-    assert_eq!(wheel.reschedule_if(Nanos::ZERO, key, Nanos(96), |_| true), Some(Nanos(96)));
+    assert_eq!(wheel.reschedule_if(key, Nanos(96), |_| true), Some(Nanos(96)));
     wheel.assert_invariants();
 }
 
