@@ -75,10 +75,10 @@ impl TimingWheel {
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone, Debug)]
 pub struct Builder {
-    tick: Duration,
+    pub(crate) tick: Duration,
     wheel_size: usize,
     shards: Option<usize>,
-    max_pending: Option<usize>,
+    pub(crate) max_pending: Option<usize>,
     name: Option<String>,
 }
 
@@ -227,7 +227,9 @@ impl Builder {
         let driver = turner.begin(workers);
         turner.alarm.counters.begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
-        Ok(TimingWheel::from_parts(shards, turner, Some((runtime.id(), runtime.runtime_flavor()))))
+        let settings = Self { tick, wheel_size, shards: Some(shards.len()), max_pending, name: None };
+        let runtime = Some((runtime.id(), runtime.runtime_flavor()));
+        Ok(TimingWheel::from_parts(shards, turner, runtime, settings))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::time::Instant;
 
+use crate::builder::Builder;
 use crate::engine::shard::{Shard, shard_of_this_thread};
 use crate::engine::turn::Turner;
 use crate::telemetry::stats::Stats;
@@ -63,6 +64,8 @@ struct Wheel {
     turner: Arc<Turner>,
     /// The driver's runtime. Not a handle, which would keep the runtime's files open.
     runtime: Option<(Id, RuntimeFlavor)>,
+    /// Those with which it was built, without its name.
+    settings: Builder,
 }
 
 impl TimingWheel {
@@ -70,8 +73,9 @@ impl TimingWheel {
         shards: Box<[Arc<Shard>]>,
         turner: Arc<Turner>,
         runtime: Option<(Id, RuntimeFlavor)>,
+        settings: Builder,
     ) -> Self {
-        Self { wheel: Arc::new(Wheel { shards, turner, runtime }) }
+        Self { wheel: Arc::new(Wheel { shards, turner, runtime, settings }) }
     }
 
     /// The wheel's name in [metrics and events](crate::monitor): the one given to
@@ -90,7 +94,10 @@ impl TimingWheel {
     #[must_use]
     pub fn pending(&self) -> usize {
         let shards = &self.wheel.shards;
-        shards[0].permits_taken().unwrap_or_else(|| shards.iter().map(|shard| shard.pending()).sum())
+        match &shards[0].bound {
+            Some(bound) => bound.taken(),
+            None => shards.iter().map(|shard| shard.pending()).sum(),
+        }
     }
 
     /// The time by the wheel's clock: tokio's where tests can pause it, that of the system otherwise.
@@ -104,13 +111,13 @@ impl TimingWheel {
     /// How long a [tick](crate::Builder::tick) is.
     #[must_use]
     pub fn tick(&self) -> Duration {
-        self.shard().resolution.tick()
+        self.wheel.settings.tick
     }
 
     /// The [bound](crate::Builder::max_pending) on pending timers, if there is one.
     #[must_use]
     pub fn max_pending(&self) -> Option<usize> {
-        self.shard().max_pending()
+        self.wheel.settings.max_pending
     }
 
     /// The wheel's counts so far, and its present state. See [`monitor`](crate::monitor).
@@ -133,8 +140,8 @@ impl TimingWheel {
             shard.add_to(&mut stats);
         }
         // The shards were read one after the other, so their sum may be more than were ever pending at a time.
-        if let Some(permits) = self.shard().permits_taken() {
-            stats.pending = permits;
+        if let Some(bound) = &shards[0].bound {
+            stats.pending = bound.taken();
         }
         stats
     }
@@ -219,6 +226,11 @@ impl TimingWheel {
         self.wheel.runtime.as_ref().map(|(id, _)| *id)
     }
 
+    /// Settings for another wheel like this one, with the same name.
+    pub(crate) fn settings(&self) -> Builder {
+        self.wheel.settings.clone().name(self.name())
+    }
+
     /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another
     /// runtime may get the id of one that is gone.
     pub(crate) fn is_on_this_runtime(&self) -> bool {
@@ -241,7 +253,7 @@ impl TimingWheel {
 
 impl fmt::Debug for TimingWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wheel { shards, turner: _, runtime: _ } = &*self.wheel;
+        let Wheel { shards, turner: _, runtime: _, settings: _ } = &*self.wheel;
         f.debug_struct("TimingWheel")
             .field("name", &self.name())
             .field("shards", &shards.len())

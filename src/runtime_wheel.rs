@@ -156,28 +156,15 @@ fn find_or_make(id: Id) -> TimingWheel {
     // Without the lock: a runtime that is being shut down drops tasks, and their wheels, as they are spawned.
     let made = match found {
         Some(wheel) if !wheel.is_ended() => return wheel,
-        Some(ended) => make_again(&ended),
+        Some(ended) => match ended.settings().build() {
+            Ok(wheel) => wheel,
+            Err(error) => panic!("the runtime's wheel was shut down, and another cannot be made: {error}"),
+        },
         None => TimingWheel::new(),
     };
     match put(id, &made) {
         Ok(()) => made,
         Err(found) => found,
-    }
-}
-
-/// A wheel with the settings of one that was shut down.
-#[track_caller]
-fn make_again(ended: &TimingWheel) -> TimingWheel {
-    let (shards, slots) = ended.shard().shape;
-    let settings =
-        TimingWheel::builder().tick(ended.tick()).wheel_size(slots).shards(shards).name(ended.name());
-    let settings = match ended.max_pending() {
-        Some(max_pending) => settings.max_pending(max_pending),
-        None => settings,
-    };
-    match settings.build() {
-        Ok(wheel) => wheel,
-        Err(error) => panic!("the runtime's wheel was shut down, and another cannot be made: {error}"),
     }
 }
 

@@ -40,14 +40,13 @@ pub(crate) struct Shard {
     state: OwnLines<ShortLock<State>>,
     published: OwnLines<Published>,
     leftovers: Leftovers,
-    /// Which of the wheel's shards this is.
+    /// Which of the wheel's shards this is, and how many there are.
     number: usize,
-    /// How many shards the wheel has, and how many slots each level has.
-    pub(crate) shape: (usize, usize),
+    shards: usize,
     pub(crate) clock: Clock,
     pub(crate) resolution: Resolution,
     alarm: Arc<Alarm>,
-    bound: Option<Arc<MaxPending>>,
+    pub(crate) bound: Option<Arc<MaxPending>>,
 }
 
 #[derive(Debug)]
@@ -87,7 +86,7 @@ impl Shard {
         alarm: Arc<Alarm>,
         bound: Option<Arc<MaxPending>>,
     ) -> Self {
-        let (resolution, shape) = (hierarchy.resolution(), (shards, hierarchy.slots()));
+        let resolution = hierarchy.resolution();
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
         let published = Published {
             next_expiration: AtomicU64::new(u64::MAX),
@@ -101,16 +100,12 @@ impl Shard {
             published: OwnLines(published),
             leftovers: Leftovers::new(),
             number,
-            shape,
+            shards,
             clock,
             resolution,
             alarm,
             bound,
         }
-    }
-
-    pub(crate) fn max_pending(&self) -> Option<usize> {
-        self.bound.as_ref().map(|bound| bound.max_pending)
     }
 
     // Arming.
@@ -352,7 +347,7 @@ impl Shard {
             return drop(self.cancel(key, deadline));
         }
         let is_old = u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed);
-        if is_old || shard_of_this_thread(self.shape.0) != self.number {
+        if is_old || shard_of_this_thread(self.shards) != self.number {
             return self.discard_elsewhere(key);
         }
         match waker.map(|waker| self.leftovers.leave_as_spare(key, waker, || self.clock.now())) {
@@ -508,11 +503,6 @@ impl Shard {
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
         state.hierarchy.len() - self.leftovers.with_keys(|keys| state.count(keys))
-    }
-
-    /// Of all shards together: how many permits of the bound are taken, if there is a bound.
-    pub(crate) fn permits_taken(&self) -> Option<usize> {
-        self.bound.as_ref().map(|bound| bound.taken())
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {

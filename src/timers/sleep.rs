@@ -445,7 +445,7 @@ impl Sleep {
         if shard.has_ended() {
             return Err(Error::shutdown());
         }
-        if shard.max_pending().is_some()
+        if shard.bound.is_some()
             && let Poll::Ready(result) = state.arm(shard, Waker::noop())
         {
             // One whose deadline has passed needs no permit.

@@ -77,11 +77,6 @@ impl<T> Hierarchy<T> {
         Self { entries: Entries::new(), levels: Levels::new(resolution, slots), cascaded: 0 }
     }
 
-    /// How many slots every level has.
-    pub(crate) fn slots(&self) -> usize {
-        self.levels.slots as usize
-    }
-
     /// The wheel's [`Resolution`]: how long a tick is.
     #[must_use]
     pub const fn resolution(&self) -> Resolution {
