@@ -132,22 +132,7 @@ impl Shard {
         {
             return Ok(Some((key, id)));
         }
-        self.arm_with(now, deadline, waker.clone())
-    }
-
-    /// Whether a dropped timer of the task that has this waker seems to have left its entry.
-    pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
-        self.leftovers.has_spare_of(WakerId::of(waker))
-    }
-
-    /// As [`arm`](Self::arm), where no leftover has this waker.
-    #[inline(never)]
-    pub(crate) fn arm_with(
-        &self,
-        now: Nanos,
-        deadline: Nanos,
-        mut waker: Waker,
-    ) -> Result<Option<(Key, WakerId)>, Error> {
+        let mut waker = waker.clone();
         // Of the clone, which stays: it need not have the address of the original.
         let id = WakerId::of(&waker);
         if self.bound.is_none() && self.leftovers.clear_by() < Nanos::MAX {
@@ -161,6 +146,11 @@ impl Shard {
             }
         }
         Ok(self.insert(now, deadline, waker)?.map(|key| (key, id)))
+    }
+
+    /// Whether a dropped timer of the task that has this waker seems to have left its entry.
+    pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
+        self.leftovers.has_spare_of(WakerId::of(waker))
     }
 
     /// Moves the entry of a leftover to `deadline`, if `is_wanted` says so of its waker. Otherwise takes the entry out.

@@ -52,7 +52,7 @@ fn the_waker_of_another_task_is_dropped_outside_the_lock() {
         |shard, waker| assert_eq!(take_over(shard, MINUTE, waker), None),
         |shard, waker| {
             let deadline = CLOCK.now().after(MINUTE);
-            shard.arm_with(Nanos::ZERO, deadline, waker.clone()).expect("not refused");
+            shard.arm(Nanos::ZERO, deadline, waker).expect("not refused");
         },
     ];
     for next in next {
@@ -103,7 +103,7 @@ fn between_two_batches_of_the_end_nobody_takes_over() {
         assert_eq!(shard.end(3, &mut Vec::new()), (3, Progress::More));
         shard.leave_as_spare(key, id_of(&waker));
         assert_eq!(take_over(&shard, after, &waker), None);
-        assert!(shard.arm_with(now, now.after(after), waker).is_err());
+        assert!(shard.arm(now, now.after(after), &waker).is_err());
     }
 }
 #[test]

@@ -83,7 +83,7 @@ impl Model {
         let taken_over = self.shard.reuse_own(self.now, deadline, waker);
         self.taken_over += usize::from(taken_over.is_some());
         let key = taken_over.unwrap_or_else(|| {
-            let armed = self.shard.arm_with(self.now, deadline, waker.clone());
+            let armed = self.shard.arm(self.now, deadline, waker);
             armed.expect("no end").expect("not due").0
         });
         self.lives(Live { task, key, deadline })

@@ -122,7 +122,7 @@ impl Owner {
             too_early: AtomicBool::new(false),
         });
         let waker: Waker = timer.clone().into();
-        match self.shard.arm_with(at(0), at(deadline), waker.clone()) {
+        match self.shard.arm(at(0), at(deadline), &waker) {
             Ok(Some((key, _))) => {
                 self.timers.push(Owned { key, deadline, timer, waker, known: Known::Pending })
             }
