@@ -326,7 +326,7 @@ impl Shard {
 
     /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` is the entry's; `None`
     /// for a timer with a tolerance, which never becomes the spare.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
         if self.has_handed_out(deadline) {
             return;

@@ -116,14 +116,9 @@ impl Levels {
     #[inline]
     pub(super) fn catch_up(&mut self, now: Nanos) {
         // Not more often than once a tick.
-        if self.resolution.a_tick_after(self.clock) <= now {
-            self.catch_up_by_ticks(now);
-        }
-    }
-
-    #[cold]
-    fn catch_up_by_ticks(&mut self, now: Nanos) {
-        if self.next_slot().is_none_or(|(next, _)| self.resolution.beginning(next.tick) > now) {
+        if self.resolution.a_tick_after(self.clock) <= now
+            && self.next_slot().is_none_or(|(next, _)| self.resolution.beginning(next.tick) > now)
+        {
             self.set_clock(now);
         }
     }
@@ -277,7 +272,6 @@ impl Levels {
 
     /// The slot that is to be drained next, and when: the first to begin of those that hold something. If one of level 0
     /// begins together with one of an overflow level, that one is first, because its entries may belong to level 0.
-    #[inline]
     pub(super) fn next_slot(&mut self) -> Option<(Slot, Nanos)> {
         loop {
             let first = match (self.levels[0].front, self.overflow_front) {
