@@ -51,7 +51,12 @@ fn of_last<R>(f: impl FnOnce(Id, &TimingWheel) -> Option<R>) -> Option<R> {
 /// If this thread is not within a tokio runtime, and as [`TimingWheel::new`] does.
 #[track_caller]
 pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
-    let Ok(runtime) = Handle::try_current() else { no_runtime() };
+    let Ok(runtime) = Handle::try_current() else {
+        panic!(
+            "there is no timing wheel here, because this thread is not within a tokio runtime: call it inside \
+             `block_on`, or under `Runtime::enter`"
+        )
+    };
     let id = runtime.id();
     if let Some(result) = of_last(|last, wheel| (last == id).then(|| f(wheel))) {
         return result;
@@ -60,15 +65,6 @@ pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
     let result = f(&wheel);
     _ = LAST.try_with(|last| last.replace(Some((id, wheel))));
     result
-}
-
-#[cold]
-#[track_caller]
-fn no_runtime() -> ! {
-    panic!(
-        "there is no timing wheel here, because this thread is not within a tokio runtime: call it inside `block_on`, \
-         or under `Runtime::enter`"
-    );
 }
 
 /// The shard for a timer that this thread arms by name, for the task of `waker`.
@@ -182,7 +178,11 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
             let keeper = Arc::new(());
             place.insert(Kept { wheel: wheel.clone(), keeper: keeper.clone() });
             drop(wheels);
-            keep(Keeper { id, keeper });
+            let keeper = Keeper { id, keeper };
+            tokio::spawn(async move {
+                let _keeper = keeper;
+                std::future::pending::<()>().await;
+            });
         }
     }
     Ok(())
@@ -197,13 +197,6 @@ fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
 struct Keeper {
     id: Id,
     keeper: Arc<()>,
-}
-
-fn keep(keeper: Keeper) {
-    tokio::spawn(async move {
-        let _keeper = keeper;
-        std::future::pending::<()>().await;
-    });
 }
 
 impl Drop for Keeper {

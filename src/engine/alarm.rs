@@ -61,8 +61,8 @@ const AWAKE: u64 = 0;
 /// The value of `next_turn` while there is nothing to wait for.
 const NEVER: u64 = Nanos::MAX.0;
 
-/// How far ahead tokio's timer is set for a time that has passed: it calls in its next millisecond.
-const SOON: Duration = Duration::from_millis(1);
+/// How far ahead tokio's timer is set for a time that has passed: it calls in tokio's next tick.
+const TOKIOS_TICK: Duration = Duration::from_millis(1);
 
 /// The values of `setting`.
 const NOT_SETTING: usize = 0;
@@ -159,7 +159,7 @@ impl Alarm {
         if is_due && timers.is_multi_thread {
             // Were the driver's task woken here, it would be the first in this worker's queue. No other worker could
             // take it from there if this worker blocked.
-            is_due = self.set(&mut timers, now, now.after(SOON), now);
+            is_due = self.set(&mut timers, now, now.after(TOKIOS_TICK), now);
         }
         drop(timers);
         if is_due {
@@ -366,7 +366,7 @@ impl ParkTimers {
         by_tokio: Waker,
     ) -> Self {
         let is_multi_thread = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < SOON);
+        let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < TOKIOS_TICK);
         let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
         let wants_tokio = timer_fd.is_none() || clock.is_pausable();
         let tokio_timer = wants_tokio.then(|| TokioTimer::in_current_runtime(by_tokio));

@@ -272,6 +272,7 @@ impl Levels {
 
     /// The slot that is to be drained next, and when: the first to begin of those that hold something. If one of level 0
     /// begins together with one of an overflow level, that one is first, because its entries may belong to level 0.
+    #[inline]
     pub(super) fn next_slot(&mut self) -> Option<(Slot, Nanos)> {
         loop {
             let first = match (self.levels[0].front, self.overflow_front) {
