@@ -212,7 +212,7 @@ impl Builder {
         let clock = Clock::of(runtime.runtime_flavor());
         // Tests count in ticks from when they begin.
         let resolution =
-            if clock.is_pausable() { resolution.with_a_border_at(clock.now()) } else { resolution };
+            if clock.is_pausable { resolution.with_a_border_at(clock.now()) } else { resolution };
         let counters = Counters::of(name.unwrap_or_else(next_name));
         let alarm = Arc::new(Alarm::new(clock, shards, counters));
         let bound = max_pending.map(|max_pending| Arc::new(MaxPending::new(max_pending)));
@@ -225,7 +225,8 @@ impl Builder {
 
         let turner = Arc::new(Turner::new(&shards, alarm, clock, resolution));
         let driver = turner.begin(workers);
-        turner.alarm.counters.begins(tick, wheel_size, shards.len(), max_pending);
+        let counters = &turner.alarm.counters;
+        counters.events.begins(&counters.name, tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         let settings = Self { tick, wheel_size, shards: Some(shards.len()), max_pending, name: None };
         let runtime = Some((runtime.id(), runtime.runtime_flavor()));

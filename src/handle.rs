@@ -82,7 +82,7 @@ impl TimingWheel {
     /// [`Builder::name`](crate::Builder::name), or a number.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.wheel.turner.alarm.counters.name()
+        &self.wheel.turner.alarm.counters.name
     }
 
     /// How many timers are pending: registered, and neither fired nor dropped since.

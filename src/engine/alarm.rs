@@ -148,7 +148,7 @@ impl Alarm {
         let now = self.clock.now();
         let expiration = expiration.max(self.not_before());
         let is_first = !std::mem::replace(&mut timers.brought_forward, true);
-        let costs_system_calls = timers.timer_fd.is_some() && !self.clock.is_pausable();
+        let costs_system_calls = timers.timer_fd.is_some() && !self.clock.is_pausable;
         let at = if is_first || !costs_system_calls {
             expiration
         } else {
@@ -219,7 +219,7 @@ impl Alarm {
     /// have run. A timerfd calls for it when the poller is polled next. tokio's timer would take a millisecond. So
     /// without a timerfd, or where the clock can be paused, the driver's task turns: `next_turn` is still [`AWAKE`].
     pub(crate) fn set_for_rest(&self, due: Nanos) {
-        if self.clock.is_pausable() || lock(&self.timers).timer_fd.is_none() {
+        if self.clock.is_pausable || lock(&self.timers).timer_fd.is_none() {
             self.due.store(due.0, Ordering::Relaxed);
             self.driver.wake();
         } else {
@@ -261,7 +261,7 @@ impl Alarm {
 
     fn expect_turn(&self, at: Nanos) {
         if let Some(error) = self.watch.expect(at) {
-            self.counters.not_given("a thread for the watchdog", error);
+            self.counters.events.not_given("a thread for the watchdog", error);
             self.driver.wake();
         }
     }
@@ -368,7 +368,7 @@ impl ParkTimers {
         let is_multi_thread = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
         let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < TOKIOS_TICK);
         let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
-        let wants_tokio = timer_fd.is_none() || clock.is_pausable();
+        let wants_tokio = timer_fd.is_none() || clock.is_pausable;
         let tokio_timer = wants_tokio.then(|| TokioTimer::in_current_runtime(by_tokio));
         Self { timer_fd, tokio_timer, is_multi_thread, ..Self::default() }
     }
@@ -493,7 +493,7 @@ mod timer_fd {
                     Some(timer)
                 }
                 Err(error) => {
-                    counters.not_given("a timerfd", error);
+                    counters.events.not_given("a timerfd", error);
                     None
                 }
             }

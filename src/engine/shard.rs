@@ -311,7 +311,7 @@ impl Shard {
     pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
         // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
         // turner will come to it.
-        if to < from && self.clock.is_pausable() && to <= self.clock.now() {
+        if to < from && self.clock.is_pausable && to <= self.clock.now() {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
@@ -333,7 +333,7 @@ impl Shard {
         }
         // A paused clock jumps to the next entry, a bound has to be kept exactly, and nobody clears a wheel that has
         // ended.
-        if self.clock.is_pausable() || self.bound.is_some() || self.has_ended() {
+        if self.clock.is_pausable || self.bound.is_some() || self.has_ended() {
             return drop(self.cancel(key, deadline));
         }
         let is_old = u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed);
@@ -372,7 +372,7 @@ impl Shard {
     #[inline]
     fn take_out(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
         let waker = state.cancel(key)?;
-        let was_last = self.clock.is_pausable() && state.hierarchy.is_empty();
+        let was_last = self.clock.is_pausable && state.hierarchy.is_empty();
         if was_last {
             self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
         }
@@ -475,7 +475,7 @@ impl Shard {
         let mut state = self.state.lock();
         let left_wakers = self.clear_leftovers(&mut state, None);
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
-        self.alarm.counters.shard_ends(ended);
+        self.alarm.counters.events.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;

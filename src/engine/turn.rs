@@ -148,7 +148,7 @@ impl Turner {
                 }
                 AllShards::Done(plan) => {
                     // Where the clock can be paused, tests expect each turn on time.
-                    let (at, not_before) = if self.clock.is_pausable() {
+                    let (at, not_before) = if self.clock.is_pausable {
                         (plan.first, Nanos::ZERO)
                     } else {
                         (plan.at, pace.next_not_before(now, budget.fired, is_idle, self.resolution))

@@ -320,7 +320,7 @@ fn a_timer_fd_has_the_rest_of_a_turn_handed_out_on_a_real_clock_and_otherwise_th
         let alarm = &turner.alarm;
         let (by_fd, by_tokio) = (Waker::noop().clone(), Waker::noop().clone());
         let timers = ParkTimers::of_current_runtime(clock, MILLI, &alarm.counters, by_fd, by_tokio);
-        let by_timer_fd = has_timers && timers.has_timer_fd() && !clock.is_pausable();
+        let by_timer_fd = has_timers && timers.has_timer_fd() && !clock.is_pausable;
         if has_timers {
             alarm.begin(timers, 1);
         }
