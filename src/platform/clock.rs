@@ -133,8 +133,9 @@ impl fmt::Debug for FromNow {
 /// A wheel's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Whether this is tokio's clock, which tests can pause on runtimes with one thread. Otherwise it is std's, because
-    /// tokio's is the clock of the runtime that the thread is within, which may be another one than the wheel's.
+    /// Whether it can be paused: then it is tokio's, which tests can pause on runtimes with one thread. Otherwise it is
+    /// std's, because tokio's is the clock of the runtime that the thread is within, which may be another one than the
+    /// wheel's.
     pub(crate) is_pausable: bool,
 }
 

@@ -31,7 +31,7 @@ impl TimingWheel {
     ///
     /// # Cancel safety
     /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
-    /// shard keep their wakers and their memory, for at most a second. The next timer takes over the entry of one of
+    /// shard keep their wakers and their memory, for at most a second. The next timer reuses the entry of one of
     /// them. The others, at most 13, were dropped on another thread than the one that made them, or were among the
     /// oldest of tens of thousands. The thread that next polls or drops a timer may then drop those wakers too; it does
     /// not see their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
