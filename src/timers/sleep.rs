@@ -1,5 +1,7 @@
 //! `wheel.sleep(d)`: the future that holds a timer. All other futures, streams and guards hold sleeps.
 
+mod state;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,6 +13,7 @@ use futures::future::FusedFuture;
 use tokio::task::coop;
 use tokio::time::Instant;
 
+use self::state::{Other, Phase, State};
 use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::handle::TimingWheel;
@@ -18,7 +21,7 @@ use crate::platform::clock::{Clock, FromNow, has_test_util, instant, nanos};
 use crate::platform::wakers::WakerId;
 use crate::runtime_wheel::shard_for;
 use crate::timers::tolerance::Tolerance;
-use crate::wheel::{Grid, Key, Nanos, Resolution};
+use crate::wheel::{Nanos, Resolution};
 
 impl TimingWheel {
     /// Waits for `duration` from now.
@@ -58,7 +61,7 @@ impl TimingWheel {
     pub fn sleep(&self, duration: Duration) -> Sleep {
         let shard = self.shard().clone();
         let now = shard.clock.now();
-        let state = State::idle(now.after(duration), Phase::Made, now, None);
+        let state = State::idle(now.after(duration), Some(now), None);
         Sleep { timer: Timer::OfWheel { shard, state } }
     }
 
@@ -135,128 +138,8 @@ enum Timer {
     },
 }
 
-/// | state | entry in the shard | next |
-/// |---|---|---|
-/// | `Armed` | until the turner hands it out | polled: `Elapsed`, once the turner came to the deadline |
-/// | `Tolerant` | the same | the same |
-/// | `Idle`, `Made` or `Unarmed` | none | polled: armed, or `Elapsed` if the deadline has passed |
-/// | `Idle`, `Elapsed` | none | reset, as in any state: `Made` or `Unarmed`, unless an entry could be moved |
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// With the waker that is in the entry: a poll by the same has nothing to do. While the entry is pending its waker is
-    /// alive, so no other waker has the same addresses.
-    Armed { deadline: Nanos, key: Key, waker: WakerId },
-    /// Apart, because the compiler finds room for two variants in [`WakerId`]'s reference, and not for three.
-    Other(Other),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Other {
-    /// Armed, with a tolerance for later deadlines, or with one that has been ended. A poll takes the shard's lock, because
-    /// there is no room for the waker.
-    Tolerant { deadline: Nanos, key: Key, grid: Option<Grid> },
-    /// `made` tells when the deadline was set, if the phase is `Made`.
-    Idle { deadline: Nanos, made: Nanos, grid: Option<Grid>, phase: Phase },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The clock need not be read again to arm it.
-    Made,
-    Unarmed,
-    Elapsed,
-}
-
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Sleep>() <= 40);
-
-impl State {
-    const fn idle(deadline: Nanos, phase: Phase, made: Nanos, grid: Option<Grid>) -> Self {
-        Self::Other(Other::Idle { deadline, made, grid, phase })
-    }
-
-    #[inline]
-    const fn deadline(&self) -> Nanos {
-        match *self {
-            Self::Armed { deadline, .. }
-            | Self::Other(Other::Tolerant { deadline, .. } | Other::Idle { deadline, .. }) => deadline,
-        }
-    }
-
-    /// The entry in the shard, if there is one, and its deadline.
-    #[inline]
-    const fn entry(&self) -> Option<(Key, Nanos)> {
-        match *self {
-            Self::Armed { deadline, key, .. } | Self::Other(Other::Tolerant { deadline, key, .. }) => {
-                Some((key, deadline))
-            }
-            Self::Other(Other::Idle { .. }) => None,
-        }
-    }
-
-    const fn grid(&self) -> Option<Grid> {
-        match *self {
-            Self::Armed { .. } => None,
-            Self::Other(Other::Tolerant { grid, .. } | Other::Idle { grid, .. }) => grid,
-        }
-    }
-
-    /// Of a timer that has been armed.
-    const fn armed(deadline: Nanos, key: Key, waker: WakerId, grid: Option<Grid>) -> Self {
-        match grid {
-            None => Self::Armed { deadline, key, waker },
-            Some(_) => Self::Other(Other::Tolerant { deadline, key, grid }),
-        }
-    }
-
-    const fn phase(&self) -> Option<Phase> {
-        match *self {
-            Self::Other(Other::Idle { phase, .. }) => Some(phase),
-            _ => None,
-        }
-    }
-
-    /// Arms the timer; ready if its deadline has passed.
-    #[inline(always)]
-    fn arm(&mut self, shard: &Shard, waker: &Waker) -> Poll<Result<(), Error>> {
-        let Self::Other(Other::Idle { deadline, made, grid, phase }) = *self else {
-            unreachable!("only an unarmed one is armed");
-        };
-        let is_known = phase == Phase::Made && !shard.clock.may_jump();
-        let now = if is_known { made } else { shard.clock.now() };
-        let Some((key, waker)) = shard.arm(now, deadline, waker)? else { return Poll::Ready(Ok(())) };
-        *self = Self::armed(deadline, key, waker, grid);
-        Poll::Pending
-    }
-
-    /// Moves the deadline to `to`, or with a tolerance to a later time on its grid, unless `to` has passed.
-    #[inline(always)]
-    fn move_to(&mut self, shard: &Shard, mut to: Nanos, mut now: Option<Nanos>) {
-        let grid = self.grid();
-        if let Some(grid) = grid {
-            let now = *now.get_or_insert_with(|| shard.clock.now());
-            to = if to > now { shard.resolution.round_up(to, grid) } else { to };
-        }
-        let mut waits = None;
-        if let Some((key, from)) = self.entry() {
-            match shard.reschedule(key, from, to) {
-                Ok(()) => {
-                    let (Self::Armed { deadline, .. }
-                    | Self::Other(Other::Tolerant { deadline, .. } | Other::Idle { deadline, .. })) = self;
-                    *deadline = to;
-                    return;
-                }
-                Err(waker) => waits = waker,
-            }
-        }
-        let phase = if now.is_some() { Phase::Made } else { Phase::Unarmed };
-        *self = Self::idle(to, phase, now.unwrap_or_default(), grid);
-        // The task that waits arms the timer at its next poll. Last, as it may panic.
-        if let Some(waker) = waits {
-            waker.wake();
-        }
-    }
-}
 
 impl Timer {
     /// The timer of a sleep by name, now that it needs a wheel.
@@ -266,8 +149,7 @@ impl Timer {
         let (shard, made) = (shard_for(waker), nanos(from));
         // The clock by which it was made may be paused, and the wheel's another one.
         let is_known = !after.is_zero() && !has_test_util();
-        let phase = if is_known { Phase::Made } else { Phase::Unarmed };
-        Self::OfWheel { shard, state: State::idle(made.after(after), phase, made, None) }
+        Self::OfWheel { shard, state: State::idle(made.after(after), is_known.then_some(made), None) }
     }
 }
 
@@ -279,7 +161,7 @@ impl Sleep {
     }
 
     const fn until(shard: Arc<Shard>, deadline: Nanos) -> Self {
-        let state = State::idle(deadline, Phase::Unarmed, Nanos::ZERO, None);
+        let state = State::idle(deadline, None, None);
         Self { timer: Timer::OfWheel { shard, state } }
     }
 
@@ -434,8 +316,10 @@ impl Sleep {
                 shard.finish(key, deadline)
             }
         };
-        let phase = if result.is_ok() { Phase::Elapsed } else { Phase::Unarmed };
-        *state = State::idle(state.deadline(), phase, Nanos::ZERO, state.grid());
+        *state = match result {
+            Ok(()) => State::elapsed(state.deadline(), state.grid()),
+            Err(_) => State::idle(state.deadline(), None, state.grid()),
+        };
         Poll::Ready(result)
     }
 
@@ -546,15 +430,7 @@ impl Sleep {
         let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
         let (shard, state) = self.on_wheel(None);
         let new = shard.resolution.grid_within(within);
-        match state {
-            // One that is armed keeps its entry, with or without a tolerance.
-            State::Other(Other::Idle { grid, .. } | Other::Tolerant { grid, .. }) => *grid = new,
-            State::Armed { deadline, key, .. } => {
-                if new.is_some() {
-                    *state = State::Other(Other::Tolerant { deadline: *deadline, key: *key, grid: new });
-                }
-            }
-        }
+        state.set_grid(new);
     }
 }
 
@@ -613,7 +489,7 @@ impl Sleep {
     pub(crate) fn take_waker(&mut self) -> Option<Waker> {
         let (shard, state) = self.on_wheel(None);
         let (key, deadline) = state.entry()?;
-        *state = State::idle(deadline, Phase::Unarmed, Nanos::ZERO, state.grid());
+        *state = State::idle(deadline, None, state.grid());
         shard.cancel(key, deadline)
     }
 }
