@@ -334,7 +334,7 @@ impl Shard {
         // A paused clock jumps to the next entry, a bound has to be kept exactly, and nobody clears a wheel that has
         // ended.
         if self.clock.is_pausable || self.bound.is_some() || self.has_ended() {
-            return drop(self.cancel(key, deadline));
+            return drop(self.take_out(self.state.lock(), key));
         }
         let is_old = u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed);
         if is_old || shard_of_this_thread(self.shards) != self.number {
@@ -344,7 +344,7 @@ impl Shard {
             Some(Left::Yes) => {}
             // `clear_by` is published before the next turn is checked; see `alarm`.
             Some(Left::First(clear_by)) => self.alarm.request(clear_by),
-            Some(Left::No) | None => drop(self.cancel(key, deadline)),
+            Some(Left::No) | None => drop(self.take_out(self.state.lock(), key)),
         }
     }
 

@@ -211,7 +211,6 @@ impl<T> Hierarchy<T> {
     /// if its bucket comes up before the new deadline and moves its entries down. An entry whose new deadline has
     /// passed moves to the bucket of the clock's tick. The next [`advance`](Self::advance) hands it out, unless that
     /// bucket waits for a later deadline in the same tick.
-    #[inline]
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
         self.reschedule_if(key, deadline, |_| true).is_some()
     }

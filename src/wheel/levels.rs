@@ -116,9 +116,14 @@ impl Levels {
     #[inline]
     pub(super) fn catch_up(&mut self, now: Nanos) {
         // Not more often than once a tick.
-        if self.resolution.a_tick_after(self.clock) <= now
-            && self.next_slot().is_none_or(|(next, _)| self.resolution.beginning(next.tick) > now)
-        {
+        if self.resolution.a_tick_after(self.clock) <= now {
+            self.catch_up_by_ticks(now);
+        }
+    }
+
+    #[cold]
+    fn catch_up_by_ticks(&mut self, now: Nanos) {
+        if self.next_slot().is_none_or(|(next, _)| self.resolution.beginning(next.tick) > now) {
             self.set_clock(now);
         }
     }
