@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::time::Instant;
 
-use crate::builder::Builder;
 use crate::engine::shard::{Shard, shard_of_this_thread};
 use crate::engine::turn::Turner;
 use crate::telemetry::stats::Stats;
@@ -64,8 +63,16 @@ struct Wheel {
     turner: Arc<Turner>,
     /// The driver's runtime. Not a handle, which would keep the runtime's files open.
     runtime: Option<(Id, RuntimeFlavor)>,
-    /// Those with which it was built, without its name.
-    settings: Builder,
+    settings: Settings,
+}
+
+/// The settings with which a wheel is built. Their methods in [`Builder`](crate::Builder) tell what they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) tick: Duration,
+    pub(crate) wheel_size: usize,
+    pub(crate) shards: Option<usize>,
+    pub(crate) max_pending: Option<usize>,
 }
 
 impl TimingWheel {
@@ -73,7 +80,7 @@ impl TimingWheel {
         shards: Box<[Arc<Shard>]>,
         turner: Arc<Turner>,
         runtime: Option<(Id, RuntimeFlavor)>,
-        settings: Builder,
+        settings: Settings,
     ) -> Self {
         Self { wheel: Arc::new(Wheel { shards, turner, runtime, settings }) }
     }
@@ -226,9 +233,8 @@ impl TimingWheel {
         self.wheel.runtime.as_ref().map(|(id, _)| *id)
     }
 
-    /// Settings for another wheel like this one, with the same name.
-    pub(crate) fn settings(&self) -> Builder {
-        self.wheel.settings.clone().name(self.name())
+    pub(crate) fn settings(&self) -> Settings {
+        self.wheel.settings
     }
 
     /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another

@@ -152,7 +152,7 @@ fn find_or_make(id: Id) -> TimingWheel {
     // Without the lock: a runtime that is being shut down drops tasks, and their wheels, as they are spawned.
     let made = match found {
         Some(wheel) if !wheel.is_ended() => return wheel,
-        Some(ended) => match ended.settings().build() {
+        Some(ended) => match ended.builder_of_another().build() {
             Ok(wheel) => wheel,
             Err(error) => panic!("the runtime's wheel was shut down, and another cannot be made: {error}"),
         },
