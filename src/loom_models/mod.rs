@@ -126,8 +126,8 @@ fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
     registered.expect("not refused").expect("not due")
 }
 
-/// Moves a timer to an earlier deadline, as its sleep does. Returns whether it is pending after that.
-fn bring_forward(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
+/// Moves a timer to another deadline, as its sleep does. Returns whether it is pending after that.
+fn move_to(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
     let waits = shard.reschedule(key, from, to);
     let is_pending = waits.is_ok();
     waits.err().flatten().into_iter().for_each(Waker::wake);
