@@ -11,7 +11,7 @@ use crate::engine::max_pending::MaxPending;
 use crate::engine::shard::Shard;
 use crate::engine::turn::Turner;
 use crate::error::BuildError;
-use crate::handle::TimingWheel;
+use crate::handle::{Settings, TimingWheel};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Resolution};
@@ -33,13 +33,14 @@ impl TimingWheel {
 
     /// Settings for a wheel.
     pub const fn builder() -> Builder {
-        Builder {
-            tick: Duration::from_millis(1),
-            wheel_size: 64,
-            shards: None,
-            max_pending: None,
-            name: None,
-        }
+        let settings =
+            Settings { tick: Duration::from_millis(1), wheel_size: 64, shards: None, max_pending: None };
+        Builder { settings, name: None }
+    }
+
+    /// Settings for another wheel like this one, with the same name.
+    pub(crate) fn builder_of_another(&self) -> Builder {
+        Builder { settings: self.settings(), name: Some(self.name().into()) }
     }
 }
 
@@ -75,10 +76,7 @@ impl TimingWheel {
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone, Debug)]
 pub struct Builder {
-    tick: Duration,
-    wheel_size: usize,
-    shards: Option<usize>,
-    max_pending: Option<usize>,
+    pub(crate) settings: Settings,
     name: Option<String>,
 }
 
@@ -117,9 +115,9 @@ impl Builder {
     /// # }
     /// ```
     pub const fn profile(mut self, profile: Profile) -> Self {
-        self.tick = profile.tick();
-        self.wheel_size = profile.wheel_size();
-        self.shards = profile.shards();
+        let Settings { max_pending, .. } = self.settings;
+        let (tick, wheel_size, shards) = (profile.tick(), profile.wheel_size(), profile.shards());
+        self.settings = Settings { tick, wheel_size, shards, max_pending };
         self
     }
 
@@ -132,7 +130,7 @@ impl Builder {
     /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it is half
     /// as late, takes as much CPU time or less, and up to 1.2 times the context switches.
     pub const fn tick(mut self, tick: Duration) -> Self {
-        self.tick = tick;
+        self.settings.tick = tick;
         self
     }
 
@@ -141,14 +139,14 @@ impl Builder {
     /// for keys. A level whose slots no timer needs takes no memory. The module [`wheel`](crate::wheel#how-it-works)
     /// tells how wide the slots of each level are.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
-        self.wheel_size = slots;
+        self.settings.wheel_size = slots;
         self
     }
 
     /// Over how many shards the timers are spread. Each shard has its own lock. If more threads make timers than there
     /// are shards, some threads wait for each other.
     pub const fn shards(mut self, shards: usize) -> Self {
-        self.shards = Some(shards);
+        self.settings.shards = Some(shards);
         self
     }
 
@@ -159,7 +157,7 @@ impl Builder {
     /// All shards share one counter. It costs as much as sharding saves. So set a bound only if you need one. Without a
     /// bound, timers may take all memory, and Rust then aborts the process.
     pub const fn max_pending(mut self, timers: usize) -> Self {
-        self.max_pending = Some(timers);
+        self.settings.max_pending = Some(timers);
         self
     }
 
@@ -187,7 +185,7 @@ impl Builder {
     ///   system refused.
     #[track_caller]
     pub fn build(self) -> Result<TimingWheel, BuildError> {
-        let Self { tick, wheel_size, shards, max_pending, name } = self;
+        let Self { settings: Settings { tick, wheel_size, shards, max_pending }, name } = self;
         if tick < MIN_TICK {
             return Err(BuildError::TickTooShort { tick, min: MIN_TICK });
         }
@@ -212,7 +210,7 @@ impl Builder {
         let clock = Clock::of(runtime.runtime_flavor());
         // Tests count in ticks from when they begin.
         let resolution =
-            if clock.is_pausable() { resolution.with_a_border_at(clock.now()) } else { resolution };
+            if clock.is_pausable { resolution.with_a_border_at(clock.now()) } else { resolution };
         let counters = Counters::of(name.unwrap_or_else(next_name));
         let alarm = Arc::new(Alarm::new(clock, shards, counters));
         let bound = max_pending.map(|max_pending| Arc::new(MaxPending::new(max_pending)));
@@ -225,9 +223,12 @@ impl Builder {
 
         let turner = Arc::new(Turner::new(&shards, alarm, clock, resolution));
         let driver = turner.begin(workers);
-        turner.alarm().counters().begins(tick, wheel_size, shards.len(), max_pending);
+        let counters = &turner.alarm.counters;
+        counters.events.begins(&counters.name, tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
-        Ok(TimingWheel::from_parts(shards, turner, Some((runtime.id(), runtime.runtime_flavor()))))
+        let settings = Settings { tick, wheel_size, shards: Some(shards.len()), max_pending };
+        let runtime = Some((runtime.id(), runtime.runtime_flavor()));
+        Ok(TimingWheel::from_parts(shards, turner, runtime, settings))
     }
 }
 

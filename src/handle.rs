@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::engine::shard::{Shard, shard_of_this_thread};
 use crate::engine::turn::Turner;
-use crate::engine::watchdog::Watched;
 use crate::telemetry::stats::Stats;
 use crate::wheel::Nanos;
 
@@ -64,6 +63,16 @@ struct Wheel {
     turner: Arc<Turner>,
     /// The driver's runtime. Not a handle, which would keep the runtime's files open.
     runtime: Option<(Id, RuntimeFlavor)>,
+    settings: Settings,
+}
+
+/// The settings with which a wheel is built. Their methods in [`Builder`](crate::Builder) tell what they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) tick: Duration,
+    pub(crate) wheel_size: usize,
+    pub(crate) shards: Option<usize>,
+    pub(crate) max_pending: Option<usize>,
 }
 
 impl TimingWheel {
@@ -71,15 +80,16 @@ impl TimingWheel {
         shards: Box<[Arc<Shard>]>,
         turner: Arc<Turner>,
         runtime: Option<(Id, RuntimeFlavor)>,
+        settings: Settings,
     ) -> Self {
-        Self { wheel: Arc::new(Wheel { shards, turner, runtime }) }
+        Self { wheel: Arc::new(Wheel { shards, turner, runtime, settings }) }
     }
 
     /// The wheel's name in [metrics and events](crate::monitor): the one given to
     /// [`Builder::name`](crate::Builder::name), or a number.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.wheel.turner.alarm().counters().name()
+        &self.wheel.turner.alarm.counters.name
     }
 
     /// How many timers are pending: registered, and neither fired nor dropped since.
@@ -91,7 +101,10 @@ impl TimingWheel {
     #[must_use]
     pub fn pending(&self) -> usize {
         let shards = &self.wheel.shards;
-        shards[0].permits_taken().unwrap_or_else(|| shards.iter().map(|shard| shard.pending()).sum())
+        match &shards[0].bound {
+            Some(bound) => bound.taken(),
+            None => shards.iter().map(|shard| shard.pending()).sum(),
+        }
     }
 
     /// The time by the wheel's clock: tokio's where tests can pause it, that of the system otherwise.
@@ -99,19 +112,19 @@ impl TimingWheel {
     /// Unlike [`Instant::now`], it does not depend on the runtime that the calling thread is within.
     #[must_use]
     pub fn current_time(&self) -> Instant {
-        self.wheel.shards[0].clock().now_as_instant()
+        self.wheel.shards[0].clock.now_as_instant()
     }
 
     /// How long a [tick](crate::Builder::tick) is.
     #[must_use]
     pub fn tick(&self) -> Duration {
-        self.shard().resolution().tick()
+        self.wheel.settings.tick
     }
 
     /// The [bound](crate::Builder::max_pending) on pending timers, if there is one.
     #[must_use]
     pub fn max_pending(&self) -> Option<usize> {
-        self.shard().max_pending()
+        self.wheel.settings.max_pending
     }
 
     /// The wheel's counts so far, and its present state. See [`monitor`](crate::monitor).
@@ -125,17 +138,17 @@ impl TimingWheel {
             // Allocated here, because below a shard's lock is held.
             pending_by_level: Vec::with_capacity(MAX_LEVELS),
             overdue: self.overdue(),
-            unwatched: turner.alarm().is_unwatched(),
+            unwatched: turner.alarm.watch.is_missing(),
             ended: self.is_ended(),
             ..Stats::default()
         };
-        turner.alarm().counters().copy_to(&mut stats);
+        turner.alarm.counters.copy_to(&mut stats);
         for shard in shards {
             shard.add_to(&mut stats);
         }
         // The shards were read one after the other, so their sum may be more than were ever pending at a time.
-        if let Some(permits) = self.shard().permits_taken() {
-            stats.pending = permits;
+        if let Some(bound) = &shards[0].bound {
+            stats.pending = bound.taken();
         }
         stats
     }
@@ -148,8 +161,8 @@ impl TimingWheel {
         }
         let Wheel { shards, turner, .. } = &*self.wheel;
         let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
-        let in_time = first.after(shards[0].resolution().tick()).max(turner.alarm().not_before());
-        Duration::from_nanos(shards[0].clock().now().0.saturating_sub(in_time.0))
+        let in_time = first.after(shards[0].resolution.tick()).max(turner.alarm.not_before());
+        Duration::from_nanos(shards[0].clock.now().0.saturating_sub(in_time.0))
     }
 
     /// Ends the wheel, and returns how many timers were pending.
@@ -189,11 +202,7 @@ impl TimingWheel {
     /// # }
     /// ```
     pub fn shutdown(&self) -> usize {
-        let turner = &self.wheel.turner;
-        let pending = turner.end();
-        turner.alarm().wake();
-        turner.alarm().counters().ended();
-        pending
+        self.wheel.turner.end()
     }
 
     /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. The table there tells what an
@@ -224,6 +233,10 @@ impl TimingWheel {
         self.wheel.runtime.as_ref().map(|(id, _)| *id)
     }
 
+    pub(crate) fn settings(&self) -> Settings {
+        self.wheel.settings
+    }
+
     /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another
     /// runtime may get the id of one that is gone.
     pub(crate) fn is_on_this_runtime(&self) -> bool {
@@ -246,7 +259,7 @@ impl TimingWheel {
 
 impl fmt::Debug for TimingWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wheel { shards, turner: _, runtime: _ } = &*self.wheel;
+        let Wheel { shards, turner: _, runtime: _, settings: _ } = &*self.wheel;
         f.debug_struct("TimingWheel")
             .field("name", &self.name())
             .field("shards", &shards.len())
@@ -272,11 +285,11 @@ mod tests {
         };
         // Nobody runs the runtime, so nobody turns the wheel.
         let Wheel { shards, turner, .. } = &*wheel.wheel;
-        let now = shards[0].clock().now();
+        let now = shards[0].clock.now();
         let deadline = now.before(HOUR * 3);
         shards[0].arm(now.before(HOUR * 4), deadline, Waker::noop()).unwrap().unwrap();
         let overdue = |not_before| {
-            turner.alarm().set_next_turn(now.after(HOUR), not_before);
+            turner.alarm.set_next_turn(now.after(HOUR), not_before);
             // Whole half hours: the test takes less.
             wheel.stats().overdue.as_secs() / (30 * 60)
         };

@@ -51,7 +51,12 @@ fn of_last<R>(f: impl FnOnce(Id, &TimingWheel) -> Option<R>) -> Option<R> {
 /// If this thread is not within a tokio runtime, and as [`TimingWheel::new`] does.
 #[track_caller]
 pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
-    let Ok(runtime) = Handle::try_current() else { no_runtime() };
+    let Ok(runtime) = Handle::try_current() else {
+        panic!(
+            "there is no timing wheel here, because this thread is not within a tokio runtime: call it inside \
+             `block_on`, or under `Runtime::enter`"
+        )
+    };
     let id = runtime.id();
     if let Some(result) = of_last(|last, wheel| (last == id).then(|| f(wheel))) {
         return result;
@@ -60,15 +65,6 @@ pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
     let result = f(&wheel);
     _ = LAST.try_with(|last| last.replace(Some((id, wheel))));
     result
-}
-
-#[cold]
-#[track_caller]
-fn no_runtime() -> ! {
-    panic!(
-        "there is no timing wheel here, because this thread is not within a tokio runtime: call it inside `block_on`, \
-         or under `Runtime::enter`"
-    );
 }
 
 /// The shard for a timer that this thread arms by name, for the task of `waker`.
@@ -156,28 +152,15 @@ fn find_or_make(id: Id) -> TimingWheel {
     // Without the lock: a runtime that is being shut down drops tasks, and their wheels, as they are spawned.
     let made = match found {
         Some(wheel) if !wheel.is_ended() => return wheel,
-        Some(ended) => make_again(&ended),
+        Some(ended) => match ended.builder_of_another().build() {
+            Ok(wheel) => wheel,
+            Err(error) => panic!("the runtime's wheel was shut down, and another cannot be made: {error}"),
+        },
         None => TimingWheel::new(),
     };
     match put(id, &made) {
         Ok(()) => made,
         Err(found) => found,
-    }
-}
-
-/// A wheel with the settings of one that was shut down.
-#[track_caller]
-fn make_again(ended: &TimingWheel) -> TimingWheel {
-    let (shards, slots) = ended.shard().shape;
-    let settings =
-        TimingWheel::builder().tick(ended.tick()).wheel_size(slots).shards(shards).name(ended.name());
-    let settings = match ended.max_pending() {
-        Some(max_pending) => settings.max_pending(max_pending),
-        None => settings,
-    };
-    match settings.build() {
-        Ok(wheel) => wheel,
-        Err(error) => panic!("the runtime's wheel was shut down, and another cannot be made: {error}"),
     }
 }
 
@@ -195,7 +178,11 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
             let keeper = Arc::new(());
             place.insert(Kept { wheel: wheel.clone(), keeper: keeper.clone() });
             drop(wheels);
-            keep(Keeper { id, keeper });
+            let keeper = Keeper { id, keeper };
+            tokio::spawn(async move {
+                let _keeper = keeper;
+                std::future::pending::<()>().await;
+            });
         }
     }
     Ok(())
@@ -210,13 +197,6 @@ fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
 struct Keeper {
     id: Id,
     keeper: Arc<()>,
-}
-
-fn keep(keeper: Keeper) {
-    tokio::spawn(async move {
-        let _keeper = keeper;
-        std::future::pending::<()>().await;
-    });
 }
 
 impl Drop for Keeper {

@@ -61,8 +61,8 @@ const AWAKE: u64 = 0;
 /// The value of `next_turn` while there is nothing to wait for.
 const NEVER: u64 = Nanos::MAX.0;
 
-/// How far ahead tokio's timer is set for a time that has passed: it calls in its next millisecond.
-const SOON: Duration = Duration::from_millis(1);
+/// How far ahead tokio's timer is set for a time that has passed: it calls in tokio's next tick.
+const TOKIOS_TICK: Duration = Duration::from_millis(1);
 
 /// The values of `setting`.
 const NOT_SETTING: usize = 0;
@@ -77,18 +77,18 @@ pub(crate) struct Alarm {
     /// The earliest time for which the alarm may be set. Zero unless the last turn found the wheel busy. Hidden from loom:
     /// it would multiply the largest model's run time.
     not_before: StdAtomicU64,
-    /// The driver's task.
-    driver: AtomicWaker,
+    /// The driver's task, which registers before it checks anything else.
+    pub(super) driver: AtomicWaker,
     clock: Clock,
     timers: Mutex<ParkTimers>,
     /// Whether a thread is setting tokio's timer, under the lock of `timers`, and whether the timer has called
     /// meanwhile.
     setting: AtomicUsize,
-    watch: Watch,
+    pub(crate) watch: Watch,
     /// How many shards are still held. The driver ends with the last one.
     shards: AtomicUsize,
     /// They are here because everything that counts something has the alarm.
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 impl Alarm {
@@ -123,16 +123,6 @@ impl Alarm {
         drop(timers);
     }
 
-    /// What turns count, and refusals.
-    pub(crate) const fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Whether the wheel needs the watchdog, and the system gives no thread for it.
-    pub(crate) fn is_unwatched(&self) -> bool {
-        self.watch.is_missing()
-    }
-
     // For inserters.
 
     /// For an inserter that has published `expiration` as its shard's next, or when leftovers are to be cleared: asks for a
@@ -141,12 +131,12 @@ impl Alarm {
         // The inserter published its expiration before this fence, and checks `next_turn` after it.
         fence(Ordering::SeqCst);
         if expiration.0 < self.next_turn.load(Ordering::Relaxed) {
-            self.bring_forward(expiration);
+            self.set_earlier(expiration);
         }
     }
 
     #[cold]
-    fn bring_forward(&self, expiration: Nanos) {
+    fn set_earlier(&self, expiration: Nanos) {
         if self.comes_soon_enough_for(expiration) {
             return;
         }
@@ -158,7 +148,7 @@ impl Alarm {
         let now = self.clock.now();
         let expiration = expiration.max(self.not_before());
         let is_first = !std::mem::replace(&mut timers.brought_forward, true);
-        let costs_system_calls = timers.timer_fd.is_some() && !self.clock.is_pausable();
+        let costs_system_calls = timers.timer_fd.is_some() && !self.clock.is_pausable;
         let at = if is_first || !costs_system_calls {
             expiration
         } else {
@@ -169,7 +159,7 @@ impl Alarm {
         if is_due && timers.is_multi_thread {
             // Were the driver's task woken here, it would be the first in this worker's queue. No other worker could
             // take it from there if this worker blocked.
-            is_due = self.set(&mut timers, now, now.after(SOON), now);
+            is_due = self.set(&mut timers, now, now.after(TOKIOS_TICK), now);
         }
         drop(timers);
         if is_due {
@@ -229,7 +219,7 @@ impl Alarm {
     /// have run. A timerfd calls for it when the poller is polled next. tokio's timer would take a millisecond. So
     /// without a timerfd, or where the clock can be paused, the driver's task turns: `next_turn` is still [`AWAKE`].
     pub(crate) fn set_for_rest(&self, due: Nanos) {
-        if self.clock.is_pausable() || lock(&self.timers).timer_fd.is_none() {
+        if self.clock.is_pausable || lock(&self.timers).timer_fd.is_none() {
             self.due.store(due.0, Ordering::Relaxed);
             self.driver.wake();
         } else {
@@ -271,7 +261,7 @@ impl Alarm {
 
     fn expect_turn(&self, at: Nanos) {
         if let Some(error) = self.watch.expect(at) {
-            self.counters.not_given("a thread for the watchdog", error);
+            self.counters.events.not_given("a thread for the watchdog", error);
             self.driver.wake();
         }
     }
@@ -290,11 +280,6 @@ impl Alarm {
     }
 
     // For and about the driver's task.
-
-    /// Before the task checks anything else.
-    pub(crate) fn register_driver(&self, driver: &Waker) {
-        self.driver.register(driver);
-    }
 
     /// Whether a turn goes on or is about to begin, so that the task has to turn.
     pub(crate) fn is_awake(&self) -> bool {
@@ -381,9 +366,9 @@ impl ParkTimers {
         by_tokio: Waker,
     ) -> Self {
         let is_multi_thread = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < SOON);
+        let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < TOKIOS_TICK);
         let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
-        let wants_tokio = timer_fd.is_none() || clock.is_pausable();
+        let wants_tokio = timer_fd.is_none() || clock.is_pausable;
         let tokio_timer = wants_tokio.then(|| TokioTimer::in_current_runtime(by_tokio));
         Self { timer_fd, tokio_timer, is_multi_thread, ..Self::default() }
     }
@@ -508,7 +493,7 @@ mod timer_fd {
                     Some(timer)
                 }
                 Err(error) => {
-                    counters.not_given("a timerfd", error);
+                    counters.events.not_given("a timerfd", error);
                     None
                 }
             }

@@ -19,7 +19,7 @@
 //!
 //! | when | what becomes of the leftover |
 //! |---|---|
-//! | a timer is armed in this shard | the timer takes over the spare, or else the batch's last key, if another key stays there and the entries are not very many: the entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
+//! | a timer is armed in this shard | the timer reuses the entry of the spare, or else of the batch's last key, if another key stays there and the entries are not very many: the entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
 //! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
 //! | the shard is turned, at the latest a second after the first key was left; the wheel ends, or the shard is dropped | it is cleared with all others |
 //!
@@ -36,12 +36,12 @@ use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::wheel::{Key, Nanos};
 
 /// So many keys has the batch. In a model there are fewer, so that it fills.
-pub(super) const BATCH: usize = if cfg!(all(test, loom)) { 1 } else { 13 };
+pub(super) const BATCH_LEN: usize = if cfg!(all(test, loom)) { 1 } else { 13 };
 /// Keys that are cleared beside the batch: the spare, and one for which the batch had no room.
 const OTHERS: usize = 2;
-pub(super) const ALL: usize = BATCH + OTHERS;
+pub(super) const ALL: usize = BATCH_LEN + OTHERS;
 
-/// Timers that take over from the batch leave at least so many: after an empty batch, the next leftover would have to ask
+/// Timers that reuse entries of the batch leave at least so many: after an empty batch, the next leftover would have to ask
 /// the turner to come. In a model it is fewer, so that one is taken.
 const KEPT: usize = if cfg!(all(test, loom)) { 0 } else { 1 };
 
@@ -51,7 +51,7 @@ const STAY: Duration = Duration::from_secs(1);
 
 /// No key has been left as the spare since the leftovers were cleared.
 const EMPTY: u64 = Key::vacancy(0).to_bits();
-/// A timer has taken over the key that was left as the spare. The turner has been asked to come, or is about to be.
+/// A timer has reused the entry that was left as the spare. The turner has been asked to come, or is about to be.
 const EMPTY_AND_DUE: u64 = Key::vacancy(1).to_bits();
 
 fn key_of(spare: u64) -> Option<Key> {
@@ -76,7 +76,7 @@ struct Spare {
 
 #[derive(Debug)]
 struct Batch {
-    keys: ShortLock<[Key; BATCH]>,
+    keys: ShortLock<[Key; BATCH_LEN]>,
     /// How many keys there are. It is changed under their lock, and read without it where a guess will do.
     len: AtomicUsize,
     /// When the turner is to clear all leftovers. `u64::MAX` if there are none. Relaxed, as the shard's next expiration is.
@@ -99,7 +99,7 @@ impl Leftovers {
         Self {
             spare: OwnLines(Spare { key: AtomicU64::new(EMPTY), waker: AtomicUsize::new(0) }),
             batch: OwnLines(Batch {
-                keys: ShortLock::new([Key::PLACEHOLDER; BATCH]),
+                keys: ShortLock::new([Key::PLACEHOLDER; BATCH_LEN]),
                 len: AtomicUsize::new(0),
                 clear_by: AtomicU64::new(u64::MAX),
             }),
@@ -185,8 +185,8 @@ impl Leftovers {
         }
         // The spare comes after that. It is a swap even if no key is here: so a thread that leaves a key later sees that
         // the turner need not come any more, and asks it to come.
-        all[BATCH] = key_of(self.spare.key.swap(EMPTY, Ordering::AcqRel));
-        all[BATCH + 1] = another;
+        all[BATCH_LEN] = key_of(self.spare.key.swap(EMPTY, Ordering::AcqRel));
+        all[BATCH_LEN + 1] = another;
         all
     }
 

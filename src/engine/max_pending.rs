@@ -6,7 +6,7 @@ use crate::platform::sync::{AtomicUsize, Ordering};
 /// How many timers may be pending in all shards of a wheel. Relaxed: the count guards no other memory.
 #[derive(Debug)]
 pub(crate) struct MaxPending {
-    pub(super) max_pending: usize,
+    max_pending: usize,
     taken: AtomicUsize,
 }
 
@@ -16,7 +16,7 @@ impl MaxPending {
     }
 
     /// How many permits are taken.
-    pub(super) fn taken(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 

@@ -18,9 +18,8 @@ use crate::error::Error;
 use crate::platform::clock::{Clock, stopwatch};
 use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::platform::wakers::{WakerId, drop_stranger};
-use crate::telemetry::counters::Counters;
 use crate::telemetry::stats::Stats;
-use crate::wheel::{Hierarchy, Key, Moved, Nanos, Progress, Resolution};
+use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
 /// From this many entries on, a processor's own cache does not hold all of them.
 const CROWD: usize = 1 << 15;
@@ -29,12 +28,8 @@ const YOUNG: u32 = 1 << 13;
 /// Which entries are old is published again after each so many insertions.
 const AGE: u32 = YOUNG / 8;
 
-/// How many buckets are counted under one hold of the lock: more than the levels of a wheel of the default size can
-/// have. Such a hold is shorter than one of a turn's batches.
-const BUCKETS: usize = 2048;
-
-/// The shard remembers the time of its last turn that was later than this.
-const LATE: Duration = Duration::from_millis(500);
+/// The shard remembers the time of its last turn that came so late.
+const HELD_UP: Duration = Duration::from_millis(500);
 
 /// The value of `reached` after the end. It makes every deadline count as reached, so that each waiting future finds
 /// the end.
@@ -45,14 +40,13 @@ pub(crate) struct Shard {
     state: OwnLines<ShortLock<State>>,
     published: OwnLines<Published>,
     leftovers: Leftovers,
-    /// Which of the wheel's shards this is.
+    /// Which of the wheel's shards this is, and how many there are.
     number: usize,
-    /// How many shards the wheel has, and how many slots each level has.
-    pub(crate) shape: (usize, usize),
-    clock: Clock,
-    resolution: Resolution,
+    shards: usize,
+    pub(crate) clock: Clock,
+    pub(crate) resolution: Resolution,
     alarm: Arc<Alarm>,
-    bound: Option<Arc<MaxPending>>,
+    pub(crate) bound: Option<Arc<MaxPending>>,
 }
 
 #[derive(Debug)]
@@ -75,23 +69,12 @@ struct Published {
     reached: AtomicU64,
     /// Entries with deadlines up to this time have left the hierarchy.
     handed_out: AtomicU64,
-    /// When a turn came more than [`LATE`] after it was due here; zero if none did. Relaxed: see
+    /// When a turn came more than [`HELD_UP`] after it was due here; zero if none did. Relaxed: see
     /// [`last_late_turn`](Shard::last_late_turn).
     late_turn: AtomicU64,
     /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
     /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
     old_before: AtomicU64,
-}
-
-/// What a turn left to do in one shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShardTurn {
-    /// More is due.
-    More,
-    /// Nothing is due.
-    Done,
-    /// The shard has ended.
-    Ended,
 }
 
 impl Shard {
@@ -103,7 +86,7 @@ impl Shard {
         alarm: Arc<Alarm>,
         bound: Option<Arc<MaxPending>>,
     ) -> Self {
-        let (resolution, shape) = (hierarchy.resolution(), (shards, hierarchy.slots()));
+        let resolution = hierarchy.resolution();
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
         let published = Published {
             next_expiration: AtomicU64::new(u64::MAX),
@@ -117,7 +100,7 @@ impl Shard {
             published: OwnLines(published),
             leftovers: Leftovers::new(),
             number,
-            shape,
+            shards,
             clock,
             resolution,
             alarm,
@@ -125,23 +108,10 @@ impl Shard {
         }
     }
 
-    pub(crate) const fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    pub(crate) const fn resolution(&self) -> Resolution {
-        self.resolution
-    }
-
-    pub(crate) fn max_pending(&self) -> Option<usize> {
-        self.bound.as_ref().map(|bound| bound.max_pending)
-    }
-
     // Arming.
 
-    /// Arms a timer with `waker`, which is cloned unless a leftover has it; takes over the entry of a leftover, if there is
-    /// one. Returns the entry's key, and the waker that it has. `None` means that `deadline` has come, so there is no
-    /// entry. `now` may be stale.
+    /// Arms a timer with `waker`: reuses the entry of a dropped timer, or adds one. Returns the entry's key, and the waker
+    /// that it has. `None` means that `deadline` has come, so there is no entry. `now` may be stale.
     ///
     /// Call it under no lock: the waker of another task may be dropped here.
     #[inline]
@@ -154,48 +124,23 @@ impl Shard {
         if deadline <= now {
             return Ok(None);
         }
-        match self.take_over_own(now, deadline, waker) {
-            Some(taken_over) => Ok(Some(taken_over)),
-            None => self.arm_with(now, deadline, waker.clone()),
+        let id = WakerId::of(waker);
+        // The spare of the same task has its waker already.
+        if self.leftovers.has_spare_of(id)
+            && let Some(key) =
+                self.reuse(now, deadline, false, |left| left.is_some_and(|left| id.is_of(left)))
+        {
+            return Ok(Some((key, id)));
         }
-    }
-
-    /// Takes over the spare, if it has this waker.
-    #[inline(always)]
-    pub(crate) fn take_over_own(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Option<(Key, WakerId)> {
-        let own = WakerId::of(waker);
-        if !self.leftovers.has_spare_of(own) {
-            return None;
-        }
-        let key = self.take_over(now, deadline, false, |left| own.is_of(left))?;
-        Some((key, own))
-    }
-
-    /// Whether a dropped timer of the task that has this waker seems to have left its entry.
-    #[inline]
-    pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
-        self.leftovers.has_spare_of(WakerId::of(waker))
-    }
-
-    /// Takes over a leftover of whatever task, or adds an entry.
-    #[inline(never)]
-    pub(crate) fn arm_with(
-        &self,
-        now: Nanos,
-        deadline: Nanos,
-        mut waker: Waker,
-    ) -> Result<Option<(Key, WakerId)>, Error> {
+        let mut waker = waker.clone();
         // Of the clone, which stays: it need not have the address of the original.
         let id = WakerId::of(&waker);
         if self.bound.is_none() && self.leftovers.clear_by() < Nanos::MAX {
             // Not from the batch among very many entries: there an old entry is in no cache, and the batch is cleared as
             // a whole instead.
             let from_batch = self.published.old_before.load(Ordering::Relaxed) == 0;
-            let swap = |left: &mut Waker| {
-                std::mem::swap(left, &mut waker);
-                true
-            };
-            if let Some(key) = self.take_over(now, deadline, from_batch, swap) {
+            let swap = |left: Option<&mut Waker>| left.map(|left| std::mem::swap(left, &mut waker)).is_some();
+            if let Some(key) = self.reuse(now, deadline, from_batch, swap) {
                 drop_stranger(Some(waker));
                 return Ok(Some((key, id)));
             }
@@ -203,25 +148,31 @@ impl Shard {
         Ok(self.insert(now, deadline, waker)?.map(|key| (key, id)))
     }
 
+    /// Whether a dropped timer of the task that has this waker seems to have left its entry.
+    pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
+        self.leftovers.has_spare_of(WakerId::of(waker))
+    }
+
     /// Moves the entry of a leftover to `deadline`, if `is_wanted` says so of its waker. Otherwise takes the entry out.
     #[inline(always)]
-    fn take_over(
+    fn reuse(
         &self,
         now: Nanos,
         deadline: Nanos,
         from_batch: bool,
-        is_wanted: impl FnOnce(&mut Waker) -> bool,
+        is_wanted: impl FnOnce(Option<&mut Waker>) -> bool,
     ) -> Option<Key> {
         let mut state = self.state.lock();
         let key = self.leftovers.take_one(from_batch)?;
+        state.hierarchy.catch_up(now);
         // A deadline that the wheel has passed counts as handed out.
         if !state.ended
             && deadline > state.hierarchy.clock()
-            && let Some(moved) = state.hierarchy.reschedule_if(now, key, deadline, is_wanted)
+            && let Some(next) = state.hierarchy.reschedule_if(key, deadline, is_wanted)
         {
             state.armed += 1;
             state.cancelled += 1;
-            self.publish_and_request(state, moved);
+            self.publish(state, next);
             return Some(key);
         }
         let waker = state.cancel(key);
@@ -240,25 +191,25 @@ impl Shard {
         }
         let mut state = self.state.lock();
         // What was not inserted is dropped after the lock has been released.
-        let (waker, has_ended) = if state.ended {
-            (waker, true)
-        } else {
-            match state.hierarchy.insert_and_tell(now, deadline, waker) {
-                Ok((key, expiration)) => {
-                    state.armed += 1;
-                    if key.insertion().is_multiple_of(AGE) {
-                        self.publish_old(&state, key);
-                    }
-                    self.publish_and_request(state, Moved::Expires(expiration));
-                    return Ok(Some(key));
+        let inserted =
+            if state.ended { Err(waker) } else { state.hierarchy.insert_and_tell(now, deadline, waker) };
+        match inserted {
+            Ok((key, next)) => {
+                state.armed += 1;
+                if key.insertion().is_multiple_of(AGE) {
+                    self.publish_old(&state, key);
                 }
-                Err(waker) => (waker, false),
+                self.publish(state, next);
+                Ok(Some(key))
             }
-        };
-        drop(state);
-        self.give_back(1);
-        drop(waker);
-        if has_ended { self.refuse(deadline, Error::shutdown()) } else { Ok(None) }
+            Err(waker) => {
+                let has_ended = state.ended;
+                drop(state);
+                self.give_back(1);
+                drop(waker);
+                if has_ended { self.refuse(deadline, Error::shutdown()) } else { Ok(None) }
+            }
+        }
     }
 
     /// Refuses a timer with `error`, unless its deadline has come meanwhile: then it needs no entry.
@@ -273,24 +224,16 @@ impl Shard {
         Err(error)
     }
 
-    /// If an entry's bucket expires before the published next expiration, publishes that and asks for a turn by then.
-    /// Releases the lock.
+    /// For a thread that has put an entry into a bucket that comes up at `next`: if that is earlier than all others,
+    /// publishes it and asks for a turn by then. Releases the lock.
     #[inline(always)]
-    fn publish_and_request(&self, state: ShortLockGuard<'_, State>, moved: Moved) {
-        let published = Nanos(self.published.next_expiration.load(Ordering::Relaxed));
-        let Moved::Expires(next) = moved else { return };
-        debug_assert!(state.hierarchy.expires_no_earlier_than(next.min(published)));
-        if next < published {
-            self.publish_earlier(state, next);
+    fn publish(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
+        if next.0 < self.published.next_expiration.load(Ordering::Relaxed) {
+            // This comes before the next turn is checked; see `alarm`.
+            self.published.next_expiration.store(next.0, Ordering::Relaxed);
+            drop(state);
+            self.alarm.request(next);
         }
-    }
-
-    #[inline(never)]
-    fn publish_earlier(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
-        // The expiration is published before the next turn is checked; see `alarm`.
-        self.published.next_expiration.store(next.0, Ordering::Relaxed);
-        drop(state);
-        self.alarm.request(next);
     }
 
     /// Publishes which entries are old, for threads that drop or arm timers. `key` is that of the entry inserted last.
@@ -364,19 +307,11 @@ impl Shard {
 
     /// Moves an entry from one deadline to another. The error means that the entry is not pending any more. It holds the
     /// waker that the caller has to wake: the entry's own if `to` has passed, none if the entry had been handed out before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
-        if to < from {
-            return self.bring_forward(key, from, to);
-        }
-        if self.state.lock().hierarchy.postpone(key, to) { Ok(()) } else { Err(None) }
-    }
-
-    #[inline]
-    fn bring_forward(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
         // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
         // turner will come to it.
-        if self.clock.is_pausable() && to <= self.clock.now() {
+        if to < from && self.clock.is_pausable && to <= self.clock.now() {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
@@ -384,35 +319,32 @@ impl Shard {
         if to <= state.hierarchy.clock() {
             return Err(self.take_out(state, key));
         }
-        let moved = state.hierarchy.bring_forward(key, to).ok_or(None)?;
-        self.publish_and_request(state, moved);
+        let next = state.hierarchy.reschedule_if(key, to, |_| true).ok_or(None)?;
+        self.publish(state, next);
         Ok(())
     }
 
     /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` is the entry's; `None`
     /// for a timer with a tolerance, which never becomes the spare.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
         if self.has_handed_out(deadline) {
             return;
         }
         // A paused clock jumps to the next entry, a bound has to be kept exactly, and nobody clears a wheel that has
         // ended.
-        let may_stay = !self.clock.is_pausable() && self.bound.is_none() && !self.has_ended();
+        if self.clock.is_pausable || self.bound.is_some() || self.has_ended() {
+            return drop(self.take_out(self.state.lock(), key));
+        }
         let is_old = u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed);
-        let left = match waker {
-            _ if !may_stay => Left::No,
-            _ if is_old || shard_of_this_thread(self.shape.0) != self.number => {
-                return self.discard_elsewhere(key);
-            }
-            Some(waker) => self.leftovers.leave_as_spare(key, waker, || self.clock.now()),
-            None => Left::No,
-        };
-        match left {
-            Left::Yes => {}
+        if is_old || shard_of_this_thread(self.shards) != self.number {
+            return self.discard_elsewhere(key);
+        }
+        match waker.map(|waker| self.leftovers.leave_as_spare(key, waker, || self.clock.now())) {
+            Some(Left::Yes) => {}
             // `clear_by` is published before the next turn is checked; see `alarm`.
-            Left::First(clear_by) => self.alarm.request(clear_by),
-            Left::No => drop(self.cancel(key, deadline)),
+            Some(Left::First(clear_by)) => self.alarm.request(clear_by),
+            Some(Left::No) | None => drop(self.take_out(self.state.lock(), key)),
         }
     }
 
@@ -440,7 +372,7 @@ impl Shard {
     #[inline]
     fn take_out(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
         let waker = state.cancel(key)?;
-        let was_last = self.clock.is_pausable() && state.hierarchy.is_empty();
+        let was_last = self.clock.is_pausable && state.hierarchy.is_empty();
         if was_last {
             self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
         }
@@ -493,54 +425,48 @@ impl Shard {
         due_since: Nanos,
         batch: usize,
         expired: &mut Vec<Waker>,
-    ) -> ShardTurn {
+    ) -> Progress {
         if self.next_turn() > now {
-            return if self.has_ended() { ShardTurn::Ended } else { ShardTurn::Done };
+            return Progress::Done;
         }
-        if now > self.next_turn().after(LATE) {
+        if now > self.next_turn().after(HELD_UP) {
             self.published.late_turn.store(now.0, Ordering::Relaxed);
         }
-        let mut counters = self.counters().of_turns();
+        let mut counters = self.alarm.counters.of_turns();
         let mut state = self.state.lock();
         let held_since = stopwatch();
         // Dropping a waker is users' code, so the wakers outlive both guards.
         let left_wakers = self.clear_leftovers(&mut state, None);
         let before = expired.len();
-        let turn = if state.ended {
-            ShardTurn::Ended
-        } else {
+        let mut progress = Progress::Done;
+        if !state.ended {
             // A timer that was registered after its deadline is not late for that reason. A timer that was registered in
             // time lies in one tick with the time at which the turn was due. So neither is later than the turn by more
             // than a tick.
             let most = now.before(due_since.to_duration()).after(self.resolution.tick());
             let mut record_lateness = counters.lateness.recorder(most.0);
-            let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
+            progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
                 record_lateness(late_by);
                 expired.push(waker);
             });
             drop(record_lateness);
             state.fired += (expired.len() - before) as u64;
-            self.publish_turn(&mut state, now, progress)
-        };
+            // This comes before the wakers are woken, so that each woken task finds its deadline reached.
+            let Published { next_expiration, reached, handed_out, .. } = &*self.published;
+            if progress == Progress::Done {
+                let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+                next_expiration.store(next.0, Ordering::Relaxed);
+            }
+            // If the clock seems to go back, `reached` stays.
+            reached.store(reached.load(Ordering::Relaxed).max(now.0), Ordering::Release);
+            handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
+        }
         drop(state);
         counters.lock_holds.record(held_since.elapsed());
         drop(counters);
         drop(left_wakers);
         self.give_back(expired.len() - before);
-        turn
-    }
-
-    /// This comes before the wakers are woken, so that each woken task finds its deadline reached.
-    fn publish_turn(&self, state: &mut State, now: Nanos, progress: Progress) -> ShardTurn {
-        let Published { next_expiration, reached, handed_out, .. } = &*self.published;
-        if progress == Progress::Done {
-            let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
-            next_expiration.store(next.0, Ordering::Relaxed);
-        }
-        // If the clock seems to go back, `reached` stays.
-        reached.store(reached.load(Ordering::Relaxed).max(now.0), Ordering::Release);
-        handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
-        if progress == Progress::More { ShardTurn::More } else { ShardTurn::Done }
+        progress
     }
 
     /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`. Call it again until it is
@@ -549,7 +475,7 @@ impl Shard {
         let mut state = self.state.lock();
         let left_wakers = self.clear_leftovers(&mut state, None);
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
-        self.counters().shard_ends(ended);
+        self.alarm.counters.events.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;
@@ -564,19 +490,9 @@ impl Shard {
 
     // Counts.
 
-    /// What turns count.
-    pub(crate) fn counters(&self) -> &Counters {
-        self.alarm.counters()
-    }
-
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
         state.hierarchy.len() - self.leftovers.with_keys(|keys| state.count(keys))
-    }
-
-    /// Of all shards together: how many permits of the bound are taken, if there is a bound.
-    pub(crate) fn permits_taken(&self) -> Option<usize> {
-        self.bound.as_ref().map(|bound| bound.taken())
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
@@ -585,20 +501,13 @@ impl Shard {
         stats.fired += state.fired;
         stats.cascaded += state.hierarchy.cascaded();
         // The leftovers are read once for all counts, because other threads discard timers meanwhile. So the levels add
-        // up to `pending`, as long as one hold of the lock counts all buckets.
-        let by_level = &mut stats.pending_by_level;
-        let mut left = self.leftovers.with_keys(|keys| {
+        // up to `pending`.
+        self.leftovers.with_keys(|keys| {
             let discarded = state.count(keys);
             stats.pending += state.hierarchy.len() - discarded;
             stats.cancelled += state.cancelled + discarded as u64;
-            state.hierarchy.count_by_level(by_level, 0, BUCKETS, keys)
+            state.hierarchy.count_by_level(&mut stats.pending_by_level, keys);
         });
-        drop(state);
-        while let Some(from) = left {
-            let state = self.state.lock();
-            let count = |keys: &[Key]| state.hierarchy.count_by_level(by_level, from, BUCKETS, keys);
-            left = self.leftovers.with_keys(count);
-        }
     }
 }
 
@@ -617,6 +526,16 @@ impl State {
     }
 }
 
+#[cfg(test)]
+impl Shard {
+    /// As [`arm`](Self::arm), if the spare has this waker and can be reused.
+    pub(crate) fn reuse_own(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Option<Key> {
+        let id = WakerId::of(waker);
+        let has_spare = self.leftovers.has_spare_of(id);
+        has_spare.then(|| self.reuse(now, deadline, false, |left| left.is_some_and(|left| id.is_of(left))))?
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 impl Shard {
     pub(crate) fn contains(&self, key: Key) -> bool {
@@ -624,7 +543,10 @@ impl Shard {
     }
 
     pub(crate) fn assert_invariants(&self) {
-        self.state.lock().hierarchy.assert_invariants();
+        let mut state = self.state.lock();
+        state.hierarchy.assert_invariants();
+        let first = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+        assert!(self.next_expiration() <= first, "a bucket comes up before the time that is published");
     }
 
     pub(crate) fn set_old_before(&self, insertion: u64) {

@@ -36,12 +36,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::alarm::{Alarm, ParkTimers};
-use super::shard::{Shard, ShardTurn};
-use super::watchdog::Watched;
-use crate::platform::clock::{Clock, stopwatch};
+use super::shard::Shard;
+use crate::platform::clock::Clock;
 use crate::platform::sync::{Mutex, lock};
 use crate::platform::wakers::contained;
 use crate::telemetry::counters::Counters;
@@ -62,7 +61,7 @@ pub(crate) struct Turner {
     /// The shard with which the next turn begins: the one after the shard in which a budget last ran out. Relaxed: two
     /// turns at the same time may begin with the same shard.
     first: AtomicUsize,
-    alarm: Arc<Alarm>,
+    pub(crate) alarm: Arc<Alarm>,
     clock: Clock,
     resolution: Resolution,
     /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
@@ -71,17 +70,6 @@ pub(crate) struct Turner {
     in_time: AtomicU32,
     /// Empty between two turns. It is kept for its memory.
     expired: Mutex<Vec<Waker>>,
-}
-
-/// What a turn left to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// Nothing: the alarm is set for the next turn.
-    Nothing,
-    /// More is due than the budget allowed. It is due since this time.
-    Rest(Nanos),
-    /// The wheel has ended.
-    End,
 }
 
 /// What a turn of all shards found.
@@ -114,10 +102,6 @@ impl Turner {
         }
     }
 
-    pub(crate) const fn alarm(&self) -> &Arc<Alarm> {
-        &self.alarm
-    }
-
     /// Has the park of the current runtime, which has so many workers, turn the wheel. Returns the driver's task, which the
     /// caller has to spawn.
     ///
@@ -127,7 +111,7 @@ impl Turner {
     pub(crate) fn begin(self: &Arc<Self>, workers: usize) -> Driver {
         let by_fd = Arc::new(ByTimerFd(self.clone())).into();
         let by_tokio = Arc::new(ByTokio(self.clone())).into();
-        let (tick, counters) = (self.resolution.tick(), self.alarm.counters());
+        let (tick, counters) = (self.resolution.tick(), &self.alarm.counters);
         let timers = ParkTimers::of_current_runtime(self.clock, tick, counters, by_fd, by_tokio);
         self.alarm.begin(timers, workers);
         // After this turn inserters set the timers themselves, even before the task is first polled.
@@ -135,15 +119,17 @@ impl Turner {
         Driver { turner: self.clone() }
     }
 
-    pub(super) fn turn(&self) -> Left {
+    /// Turns the wheel, and has the next turn made when it is due, or what the budget did not allow done soon. Returns whether
+    /// the wheel has ended.
+    pub(super) fn turn(&self) -> bool {
         let alarm = &*self.alarm;
-        alarm.counters().turned();
+        alarm.counters.turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
-        let mut budget = Budget::of_a_turn(self.clock);
+        let mut budget = Budget::of_a_turn();
         self.clock.look_for_pause();
         let mut first = None;
-        let left = loop {
+        let has_ended = loop {
             let due = alarm.begin_turn();
             let now = self.clock.now();
             let (pace, is_idle) = *first.get_or_insert_with(|| {
@@ -155,11 +141,14 @@ impl Turner {
             let due_since =
                 if self.clock.may_jump() { Nanos::ZERO } else { pace.due_since(due, self.resolution) };
             match self.turn_shards(now, due_since, &mut budget, &mut expired) {
-                AllShards::Ended => break Left::End,
-                AllShards::More => break Left::Rest(due),
+                AllShards::Ended => break true,
+                AllShards::More => {
+                    alarm.set_for_rest(due);
+                    break false;
+                }
                 AllShards::Done(plan) => {
                     // Where the clock can be paused, tests expect each turn on time.
-                    let (at, not_before) = if self.clock.is_pausable() {
+                    let (at, not_before) = if self.clock.is_pausable {
                         (plan.first, Nanos::ZERO)
                     } else {
                         (plan.at, pace.next_not_before(now, budget.fired, is_idle, self.resolution))
@@ -168,13 +157,13 @@ impl Turner {
                     // The next turn is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.alive().any(|shard| shard.next_turn() < plan.first) {
-                        break Left::Nothing;
+                        break false;
                     }
                 }
             }
         };
         *lock(&self.expired) = expired;
-        left
+        has_ended
     }
 
     /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks.
@@ -198,19 +187,17 @@ impl Turner {
                     self.first.store(number + 1, Ordering::Relaxed);
                     return AllShards::More;
                 }
-                let turn = shard.turn(now, due_since, BATCH, expired);
+                let progress = shard.turn(now, due_since, BATCH, expired);
                 budget.fired += expired.len();
-                wake_all(expired, shard.counters());
-                match turn {
-                    ShardTurn::More => {}
-                    ShardTurn::Done => {
-                        plan = plan.with(shard.next_expiration(), self.resolution);
-                        clear_by = clear_by.min(shard.clear_by());
-                        all_ended = false;
-                        break;
-                    }
-                    ShardTurn::Ended => break,
+                wake_all(expired, &self.alarm.counters);
+                if progress == Progress::Done {
+                    break;
                 }
+            }
+            if !shard.has_ended() {
+                plan = plan.with(shard.next_expiration(), self.resolution);
+                clear_by = clear_by.min(shard.clear_by());
+                all_ended = false;
             }
         }
         if all_ended {
@@ -225,32 +212,24 @@ impl Turner {
             // Relaxed: it only says whether to count.
             let is_counted = self.stalled_since.swap(due.0, Ordering::Relaxed) == due.0;
             if !is_counted {
-                self.alarm.counters().stalled();
+                self.alarm.counters.stalled();
             }
         }
     }
 
     /// For the wakers that the runtime's park calls.
     fn turn_in_park(&self) {
-        if self.turn_and_leave_rest() {
-            self.alarm.wake();
+        if self.turn() {
+            self.alarm.driver.wake();
         }
-    }
-
-    /// Turns, and has what the budget did not allow done later. Returns whether the wheel has ended.
-    fn turn_and_leave_rest(&self) -> bool {
-        let left = self.turn();
-        if let Left::Rest(due) = left {
-            self.alarm.set_for_rest(due);
-        }
-        left == Left::End
     }
 
     fn alive(&self) -> impl Iterator<Item = Arc<Shard>> {
         self.shards.iter().filter_map(Weak::upgrade)
     }
 
-    /// Ends every shard, and wakes the tasks of all pending timers. Returns how many timers these were.
+    /// Ends every shard, and wakes the tasks of all pending timers, and then the driver's. Returns how many timers these
+    /// were.
     pub(crate) fn end(&self) -> usize {
         let mut pending = Vec::new();
         let mut count = 0;
@@ -258,12 +237,14 @@ impl Turner {
             loop {
                 let (ended, progress) = shard.end(BATCH, &mut pending);
                 count += ended;
-                wake_all(&mut pending, shard.counters());
+                wake_all(&mut pending, &self.alarm.counters);
                 if progress == Progress::Done {
                     break;
                 }
             }
         }
+        self.alarm.driver.wake();
+        self.alarm.counters.ended();
         count
     }
 }
@@ -312,12 +293,12 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let turner = &self.turner;
-        turner.alarm.register_driver(cx.waker());
+        turner.alarm.driver.register(cx.waker());
         // The waker has been registered before, so what is noted after this wakes the task again.
-        turner.alarm.counters().send_events();
+        turner.alarm.counters.send_events();
         // The watchdog's wake-up sets nothing: then it is the worker that turns, in its next park.
         let has_ended = if turner.alarm.is_awake() {
-            turner.turn_and_leave_rest()
+            turner.turn()
         } else {
             turner.alive().all(|shard| shard.has_ended())
         };
@@ -329,7 +310,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
         self.turner.alarm.end();
-        self.turner.alarm.counters().ended();
     }
 }
 
@@ -353,33 +333,24 @@ impl Driver {
     }
 }
 
-/// How much a turn may do before other tasks run: so many batches, or so long. It bounds the steps of the hierarchies, of
-/// which a batch has 256, and not how long the wakers take.
+/// How much a turn may do before other tasks run. It bounds the steps of the hierarchies, of which a batch has 256, and not
+/// how long the wakers take.
 pub(super) struct Budget {
     batches: usize,
-    /// `None` where the clock can be paused: there nothing may depend on how long the turn takes.
-    until: Option<Instant>,
-    has_begun: bool,
     /// How many timers the turn has handed out.
     fired: usize,
 }
 
 impl Budget {
-    const BATCHES: usize = 16;
-    const TIME: Duration = Duration::from_millis(1);
-
-    pub(super) fn of_a_turn(clock: Clock) -> Self {
-        let until = (!clock.is_pausable()).then(|| stopwatch() + Self::TIME);
-        Self { batches: Self::BATCHES, until, has_begun: false, fired: 0 }
+    pub(super) const fn of_a_turn() -> Self {
+        Self { batches: 16, fired: 0 }
     }
 
-    /// Takes one batch, and returns whether the turn may do it. The first one it may always do.
+    /// Takes one batch, and returns whether there was one left.
     fn take_batch(&mut self) -> bool {
-        let has_time = !self.has_begun || self.until.is_none_or(|until| stopwatch() < until);
-        self.has_begun = true;
-        let has_batch = self.batches > 0;
-        self.batches = self.batches.saturating_sub(1);
-        has_batch && has_time
+        let left = self.batches.checked_sub(1);
+        self.batches = left.unwrap_or(0);
+        left.is_some()
     }
 }
 

@@ -24,9 +24,9 @@ use crate::platform::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, Per
 use crate::wheel::Nanos;
 
 /// A turn that is later than this makes the watchdog wake the wheel when it looks.
-const SOON: Duration = Duration::from_millis(2);
-/// The watchdog looks at a wheel at the latest when a turn is this late.
-const LATE: Duration = Duration::from_millis(3);
+const LATE: Duration = Duration::from_millis(2);
+/// The watchdog looks at a wheel so long after its turn was due.
+const LOOK_AFTER: Duration = Duration::from_millis(3);
 /// How long after it has woken a wheel it looks again.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long after the system gave no thread it is asked again.
@@ -90,7 +90,7 @@ impl Watch {
     #[inline]
     pub(crate) fn expect(&self, turn: Nanos) -> Option<io::Error> {
         let look = self.look.get()?;
-        let at = turn.after(LATE);
+        let at = turn.after(LOOK_AFTER);
         if look.at.load(Ordering::Relaxed) <= at.0 { None } else { look.watchdog.plan(look, at) }
     }
 
@@ -221,11 +221,11 @@ impl Watchdog {
             fence(Ordering::SeqCst);
             if let Some(wheel) = look.wheel.upgrade() {
                 match wheel.turn_due() {
-                    Some(due) if due.after(SOON) <= now => {
+                    Some(due) if due.after(LATE) <= now => {
                         wheel.wake();
                         self.plan(&look, now.after(PAUSE));
                     }
-                    Some(due) => _ = self.plan(&look, due.after(LATE)),
+                    Some(due) => _ = self.plan(&look, due.after(LOOK_AFTER)),
                     // It plans a look at the end of its turn, or as it gets something to do.
                     None => {}
                 }
@@ -304,7 +304,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         expect_at(&wheel, &watch, now().after(hour));
         assert_eq!(watchdog.lock().looks.len(), 1);
-        expect_at(&wheel, &watch, now().after(LATE));
+        expect_at(&wheel, &watch, now().after(LOOK_AFTER));
         assert_eq!(watchdog.lock().looks.len(), 1, "one look for a wheel");
         assert!(is_woken.recv_timeout(SAFE).is_ok());
     }

@@ -98,7 +98,7 @@ impl Timer for TimingWheel {
 
     /// The time by the wheel's clock: tokio's, which tests can pause.
     fn now(&self) -> Instant {
-        self.shard().clock().now_as_instant().into_std()
+        self.shard().clock.now_as_instant().into_std()
     }
 
     /// Moves a sleep of any wheel, as [`Sleep::reset`] does. A sleep of another timer is replaced by a sleep of this wheel.

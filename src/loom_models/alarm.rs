@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::checker::{check, check_most, thread};
-use super::{CountingWaker, OVERDUE, Parts, PolledDriver, at, bring_forward, register};
+use super::{CountingWaker, OVERDUE, Parts, PolledDriver, at, move_to, register};
 use crate::engine::alarm::Alarm;
 use crate::engine::shard::Shard;
 use crate::platform::clock::Clock;
@@ -60,7 +60,7 @@ fn move_earlier_while_the_driver_goes_to_sleep() -> &'static str {
     let Parts { shards, alarm, mut driver, .. } = Parts::new(1);
     let shard = shards[0].clone();
     let key = register(&shard, at(3), &CountingWaker::new());
-    let owner = thread::spawn(move || assert!(bring_forward(&shard, key, at(3), at(1))));
+    let owner = thread::spawn(move || assert!(move_to(&shard, key, at(3), at(1))));
     assert_eq!(driver.poll(), Poll::Pending);
     owner.join().unwrap();
     assert_not_overslept(&mut driver, &alarm, at(1))

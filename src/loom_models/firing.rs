@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
-use super::{CountingWaker, FULL_BATCH, HOUR, SLOTS, at, bring_forward, register, shard, spawn_turn, turn};
+use super::{CountingWaker, FULL_BATCH, HOUR, SLOTS, at, move_to, register, shard, spawn_turn, turn};
 use crate::engine::max_pending::MaxPending;
 use crate::telemetry::stats::Stats;
 
@@ -71,7 +71,7 @@ fn a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then() {
         register(&shard, at(1), &CountingWaker::new());
         let key = register(&shard, at(4), &waker);
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
-        assert!(bring_forward(&shard, key, at(4), at(2)));
+        assert!(move_to(&shard, key, at(4), at(2)));
         driver.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), (0, 1));
         turn(&shard, at(2), FULL_BATCH);
@@ -89,7 +89,7 @@ fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() 
         register(&shard, at(1), &CountingWaker::new());
         let key = register(&shard, at(4), &waker);
         let driver = spawn_turn(&shard, at(2), FULL_BATCH);
-        let moved = bring_forward(&shard, key, at(4), at(2));
+        let moved = move_to(&shard, key, at(4), at(2));
         let cancelled = moved && shard.cancel(key, at(2)).is_some();
         let is_gone = shard.set_waker(key, Waker::noop().clone()).is_err();
         assert!(is_gone);
@@ -111,7 +111,7 @@ fn a_timer_that_is_moved_into_the_past_wakes_once() {
         let (shard, waker) = (shard(None), CountingWaker::new());
         let key = register(&shard, at(1), &waker);
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
-        assert!(!bring_forward(&shard, key, at(1), at(0)));
+        assert!(!move_to(&shard, key, at(1), at(0)));
         driver.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), (1, 0));
         "woken"

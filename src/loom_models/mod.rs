@@ -47,11 +47,11 @@ use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::max_pending::MaxPending;
-use crate::engine::shard::{Shard, ShardTurn};
+use crate::engine::shard::Shard;
 use crate::engine::turn::{Driver, Turner};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
-use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
+use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -116,7 +116,7 @@ fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<MaxPending>>) -> 
 
 /// Ends a single shard as its wheel does, and returns how many timers were pending.
 fn end(shard: &Arc<Shard>) -> usize {
-    Turner::new(std::slice::from_ref(shard), lone_alarm(), shard.clock(), resolution()).end()
+    Turner::new(std::slice::from_ref(shard), lone_alarm(), shard.clock, resolution()).end()
 }
 
 /// Adds a timer that is not due.
@@ -126,8 +126,8 @@ fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
     registered.expect("not refused").expect("not due")
 }
 
-/// Moves a timer to an earlier deadline, as its sleep does. Returns whether it is pending after that.
-fn bring_forward(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
+/// Moves a timer to another deadline, as its sleep does. Returns whether it is pending after that.
+fn move_to(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
     let waits = shard.reschedule(key, from, to);
     let is_pending = waits.is_ok();
     waits.err().flatten().into_iter().for_each(Waker::wake);
@@ -146,7 +146,7 @@ fn turn(shard: &Shard, now: Nanos, batch: usize) {
         let mut expired = Vec::new();
         let turn = shard.turn(now, Nanos::ZERO, batch, &mut expired);
         expired.into_iter().for_each(Waker::wake);
-        if turn != ShardTurn::More {
+        if turn != Progress::More {
             break;
         }
     }

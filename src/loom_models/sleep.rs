@@ -17,7 +17,7 @@ fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
     // Dropping the driver would end the wheel.
     std::mem::forget(driver);
     let shard = shards[0].clone();
-    let wheel = TimingWheel::from_parts(shards, turner, None);
+    let wheel = TimingWheel::from_parts(shards, turner, None, TimingWheel::builder().settings);
     let mut sleep = wheel.sleep(HOUR);
     assert!(sleep.poll_wait(&mut Context::from_waker(&waker.clone().into())).is_pending());
     (sleep, shard, wheel)

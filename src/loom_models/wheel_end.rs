@@ -84,7 +84,7 @@ fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + Send 
 fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
         let Parts { shards, turner, driver, .. } = Parts::new(2);
-        let wheel = TimingWheel::from_parts(shards, turner, None);
+        let wheel = TimingWheel::from_parts(shards, turner, None, TimingWheel::builder().settings);
         let handle = wheel.clone();
         let outcome = assert_driver_ends(driver, move || assert_eq!(handle.shutdown(), 0));
         // The handle is kept until here, because the driver also ends with the last handle.

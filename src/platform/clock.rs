@@ -133,32 +133,27 @@ impl fmt::Debug for FromNow {
 /// A wheel's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Whether this is tokio's clock, which tests can pause on runtimes with one thread. Otherwise it is std's, because
-    /// tokio's is the clock of the runtime that the thread is within, which may be another one than the wheel's.
-    pausable: bool,
+    /// Whether it can be paused: then it is tokio's, which tests can pause on runtimes with one thread. Otherwise it is
+    /// std's, because tokio's is the clock of the runtime that the thread is within, which may be another one than the
+    /// wheel's.
+    pub(crate) is_pausable: bool,
 }
 
 impl Clock {
     /// The clock of a wheel on a runtime of this kind.
     pub(crate) fn of(runtime: RuntimeFlavor) -> Self {
-        Self { pausable: runtime != RuntimeFlavor::MultiThread && has_test_util() }
+        Self { is_pausable: runtime != RuntimeFlavor::MultiThread && has_test_util() }
     }
 
     #[cfg(test)]
-    pub(crate) const fn that_pauses(pausable: bool) -> Self {
-        Self { pausable }
-    }
-
-    /// Whether it can be paused.
-    #[inline]
-    pub(crate) const fn is_pausable(self) -> bool {
-        self.pausable
+    pub(crate) const fn that_pauses(is_pausable: bool) -> Self {
+        Self { is_pausable }
     }
 
     /// Whether it may have jumped since the caller read it: it can be paused, and in this process one was.
     #[inline]
     pub(crate) fn may_jump(self) -> bool {
-        self.pausable && SEEN_PAUSED.load(Ordering::Relaxed)
+        self.is_pausable && SEEN_PAUSED.load(Ordering::Relaxed)
     }
 
     #[inline]
@@ -169,12 +164,12 @@ impl Clock {
 
     #[inline]
     pub(crate) fn now_as_instant(self) -> Instant {
-        if self.pausable && !cfg!(all(test, loom)) { Instant::now() } else { stopwatch().into() }
+        if self.is_pausable && !cfg!(all(test, loom)) { Instant::now() } else { stopwatch().into() }
     }
 
     /// Notices a pause, after which the clock [may jump](Self::may_jump).
     pub(crate) fn look_for_pause(self) {
-        if self.pausable && !self.may_jump() {
+        if self.is_pausable && !self.may_jump() {
             self.is_paused();
         }
     }
@@ -182,8 +177,8 @@ impl Clock {
     /// Whether the clock is paused: it reads the same twice, although std's clock has moved in between.
     pub(crate) fn is_paused(self) -> bool {
         // In a model one that can be paused is.
-        if !self.pausable || cfg!(all(test, loom)) {
-            return self.pausable;
+        if !self.is_pausable || cfg!(all(test, loom)) {
+            return self.is_pausable;
         }
         // tokio's clock panics in a thread that is about to end, and drops a timer with its locals.
         if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {

@@ -1,6 +1,5 @@
 //! Wakers: compares them, and runs their code so that a panic harms no other timer.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{RawWakerVTable, Waker};
 
@@ -38,17 +37,13 @@ pub(crate) fn contained(code: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(()) => true,
         Err(panic) => {
-            discard(panic);
+            // Its payload may panic again as it is dropped, and the payload of that panic too, and so on. So that one is
+            // never dropped.
+            if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+                std::mem::forget(again);
+            }
             false
         }
-    }
-}
-
-/// Drops the payload of a panic, which may panic again as it is dropped.
-fn discard(panic: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // Its own payload might panic again, and so on. So it is never dropped.
-        std::mem::forget(again);
     }
 }
 

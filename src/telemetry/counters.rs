@@ -1,8 +1,5 @@
 //! The counters of a wheel: turns, refusals, stalls, panics. Shards have counters of their own.
 
-use std::io;
-use std::time::Duration;
-
 use crate::platform::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::telemetry::events::Events;
 use crate::telemetry::histogram::Histogram;
@@ -11,8 +8,8 @@ use crate::telemetry::stats::Stats;
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// The wheel's name.
-    name: String,
-    events: Events,
+    pub(crate) name: String,
+    pub(crate) events: Events,
     of_turns: Mutex<OfTurns>,
     /// Relaxed, as are all counts here, because they guard no other memory.
     turns: AtomicU64,
@@ -40,26 +37,6 @@ impl Counters {
             stalls: AtomicU64::new(0),
             wakers_panicked: AtomicU64::new(0),
         }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn begins(
-        &self,
-        tick: Duration,
-        wheel_size: usize,
-        shards: usize,
-        max_pending: Option<usize>,
-    ) {
-        self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
-    }
-
-    /// A shard ends with this many timers pending. Called under the shard's lock, so whoever finds all shards ended finds
-    /// all of these counts.
-    pub(crate) fn shard_ends(&self, pending: usize) {
-        self.events.shard_ends(pending);
     }
 
     /// All shards have ended. Only the first call counts.
@@ -95,13 +72,6 @@ impl Counters {
     pub(crate) fn stalled(&self) {
         let before = self.stalls.fetch_add(1, Ordering::Relaxed);
         self.events.stalled(&self.name, before + 1);
-    }
-
-    /// The system did not give what the wheel asked for: a thread for the watchdog, or a timerfd. The driver has to be woken
-    /// to report it.
-    #[cold]
-    pub(crate) fn not_given(&self, what: &'static str, error: io::Error) {
-        self.events.not_given(what, error);
     }
 
     /// A waker panicked when its timer fired, or when the wheel ended.

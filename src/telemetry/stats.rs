@@ -18,8 +18,7 @@ pub struct Stats {
     pub pending: usize,
     /// How many pending timers stand on each level, level 0 first.
     ///
-    /// Together they are `pending`, at rest. An exception is a shard whose levels have more than 2,048 slots. They are
-    /// counted 2,048 at a time, so a timer that comes, goes or moves meanwhile may be counted twice or not at all.
+    /// Together they are `pending`, at rest.
     pub pending_by_level: Vec<usize>,
     /// How many timers were registered.
     pub armed: u64,

@@ -46,7 +46,7 @@ impl TimingWheel {
     /// ```
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
-        self.interval_at(self.shard().clock().now_as_instant(), period)
+        self.interval_at(self.shard().clock.now_as_instant(), period)
     }
 
     /// Ticks every `period`, for the first time at `start`, as [`interval`](Self::interval) does.

@@ -1,5 +1,7 @@
 //! `wheel.sleep(d)`: the future that holds a timer. All other futures, streams and guards hold sleeps.
 
+mod state;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,6 +13,7 @@ use futures::future::FusedFuture;
 use tokio::task::coop;
 use tokio::time::Instant;
 
+use self::state::{Other, Phase, State};
 use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::handle::TimingWheel;
@@ -18,7 +21,7 @@ use crate::platform::clock::{Clock, FromNow, has_test_util, instant, nanos};
 use crate::platform::wakers::WakerId;
 use crate::runtime_wheel::shard_for;
 use crate::timers::tolerance::Tolerance;
-use crate::wheel::{Grid, Key, Nanos, Resolution};
+use crate::wheel::{Nanos, Resolution};
 
 impl TimingWheel {
     /// Waits for `duration` from now.
@@ -31,7 +34,7 @@ impl TimingWheel {
     ///
     /// # Cancel safety
     /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
-    /// shard keep their wakers and their memory, for at most a second. The next timer takes over the entry of one of
+    /// shard keep their wakers and their memory, for at most a second. The next timer reuses the entry of one of
     /// them. The others, at most 13, were dropped on another thread than the one that made them, or were among the
     /// oldest of tens of thousands. The thread that next polls or drops a timer may then drop those wakers too; it does
     /// not see their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
@@ -57,8 +60,8 @@ impl TimingWheel {
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
         let shard = self.shard().clone();
-        let now = shard.clock().now();
-        let state = State::idle(now.after(duration), Phase::Made, now, None);
+        let now = shard.clock.now();
+        let state = State::idle(now.after(duration), Some(now), None);
         Sleep { timer: Timer::OfWheel { shard, state } }
     }
 
@@ -135,87 +138,8 @@ enum Timer {
     },
 }
 
-/// | state | entry in the shard | next |
-/// |---|---|---|
-/// | `Armed` | until the turner hands it out | polled: `Elapsed`, once the turner came to the deadline |
-/// | `Tolerant` | the same | the same |
-/// | `Idle`, `Made` or `Unarmed` | none | polled: armed, or `Elapsed` if the deadline has passed |
-/// | `Idle`, `Elapsed` | none | reset, as in any state: `Made` or `Unarmed`, unless an entry could be moved |
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// With the waker that is in the entry: a poll by the same has nothing to do. While the entry is pending its waker is
-    /// alive, so no other waker has the same addresses.
-    Armed { deadline: Nanos, key: Key, waker: WakerId },
-    /// Apart, because the compiler finds room for two variants in [`WakerId`]'s reference, and not for three.
-    Other(Other),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Other {
-    /// Armed, with a tolerance for later deadlines, or with one that has been ended. A poll takes the shard's lock, because
-    /// there is no room for the waker.
-    Tolerant { deadline: Nanos, key: Key, grid: Option<Grid> },
-    /// `made` tells when the deadline was set, if the phase is `Made`.
-    Idle { deadline: Nanos, made: Nanos, grid: Option<Grid>, phase: Phase },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The clock need not be read again to arm it.
-    Made,
-    Unarmed,
-    Elapsed,
-}
-
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Sleep>() <= 40);
-
-impl State {
-    const fn idle(deadline: Nanos, phase: Phase, made: Nanos, grid: Option<Grid>) -> Self {
-        Self::Other(Other::Idle { deadline, made, grid, phase })
-    }
-
-    #[inline]
-    const fn deadline(&self) -> Nanos {
-        match *self {
-            Self::Armed { deadline, .. }
-            | Self::Other(Other::Tolerant { deadline, .. } | Other::Idle { deadline, .. }) => deadline,
-        }
-    }
-
-    /// The entry in the shard, if there is one, and its deadline.
-    #[inline]
-    const fn entry(&self) -> Option<(Key, Nanos)> {
-        match *self {
-            Self::Armed { deadline, key, .. } | Self::Other(Other::Tolerant { deadline, key, .. }) => {
-                Some((key, deadline))
-            }
-            Self::Other(Other::Idle { .. }) => None,
-        }
-    }
-
-    const fn grid(&self) -> Option<Grid> {
-        match *self {
-            Self::Armed { .. } => None,
-            Self::Other(Other::Tolerant { grid, .. } | Other::Idle { grid, .. }) => grid,
-        }
-    }
-
-    /// Of a timer that has been armed.
-    const fn armed(deadline: Nanos, key: Key, waker: WakerId, grid: Option<Grid>) -> Self {
-        match grid {
-            None => Self::Armed { deadline, key, waker },
-            Some(_) => Self::Other(Other::Tolerant { deadline, key, grid }),
-        }
-    }
-
-    const fn phase(&self) -> Option<Phase> {
-        match *self {
-            Self::Other(Other::Idle { phase, .. }) => Some(phase),
-            _ => None,
-        }
-    }
-}
 
 impl Timer {
     /// The timer of a sleep by name, now that it needs a wheel.
@@ -225,8 +149,7 @@ impl Timer {
         let (shard, made) = (shard_for(waker), nanos(from));
         // The clock by which it was made may be paused, and the wheel's another one.
         let is_known = !after.is_zero() && !has_test_util();
-        let phase = if is_known { Phase::Made } else { Phase::Unarmed };
-        Self::OfWheel { shard, state: State::idle(made.after(after), phase, made, None) }
+        Self::OfWheel { shard, state: State::idle(made.after(after), is_known.then_some(made), None) }
     }
 }
 
@@ -238,7 +161,7 @@ impl Sleep {
     }
 
     const fn until(shard: Arc<Shard>, deadline: Nanos) -> Self {
-        let state = State::idle(deadline, Phase::Unarmed, Nanos::ZERO, None);
+        let state = State::idle(deadline, None, None);
         Self { timer: Timer::OfWheel { shard, state } }
     }
 
@@ -289,12 +212,6 @@ impl Sleep {
         match state.phase() {
             Some(phase) => phase == Phase::Elapsed,
             None => self.has_come_to(state.deadline()),
-        }
-    }
-
-    fn set_idle(&mut self, phase: Phase) {
-        if let Timer::OfWheel { state, .. } = &mut self.timer {
-            *state = State::idle(state.deadline(), phase, Nanos::ZERO, state.grid());
         }
     }
 }
@@ -381,62 +298,39 @@ impl Sleep {
     #[inline(never)]
     #[track_caller]
     fn poll_changed(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        let (_, state) = self.on_wheel(Some(waker));
-        let result = match *state {
-            State::Other(Other::Idle { phase: Phase::Made | Phase::Unarmed, .. }) => ready!(self.arm(waker)),
-            State::Other(Other::Idle { .. }) => Ok(()),
-            State::Armed { deadline, key, .. } | State::Other(Other::Tolerant { deadline, key, .. }) => {
-                ready!(self.poll_armed(key, deadline, waker))
-            }
-        };
-        self.set_idle(if result.is_ok() { Phase::Elapsed } else { Phase::Unarmed });
-        Poll::Ready(result)
-    }
-
-    /// Arms the timer; ready if its deadline has passed.
-    #[inline(always)]
-    #[track_caller]
-    fn arm(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
         let (shard, state) = self.on_wheel(Some(waker));
-        let State::Other(Other::Idle { deadline, made, grid, phase }) = *state else {
-            unreachable!("only an unarmed one is armed");
+        let result = match state.entry() {
+            None if state.phase() == Some(Phase::Elapsed) => Ok(()),
+            None => ready!(state.arm(shard, waker)),
+            Some((key, deadline)) => {
+                if !shard.has_reached(deadline) {
+                    let current = waker.clone();
+                    let id = WakerId::of(&current);
+                    if let Ok(before) = shard.set_waker(key, current) {
+                        *state = State::armed(deadline, key, id, state.grid());
+                        // Last, as it may panic: what is remembered has to be true then.
+                        drop(before);
+                        return Poll::Pending;
+                    }
+                }
+                shard.finish(key, deadline)
+            }
         };
-        let is_known = phase == Phase::Made && !shard.clock().may_jump();
-        let now = if is_known { made } else { shard.clock().now() };
-        match shard.arm(now, deadline, waker) {
-            Ok(Some((key, waker))) => {
-                *state = State::armed(deadline, key, waker, grid);
-                Poll::Pending
-            }
-            Ok(None) => Poll::Ready(Ok(())),
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    }
-
-    /// Gives the entry another waker, if it is still there; otherwise tells how the timer ended.
-    fn poll_armed(&mut self, key: Key, deadline: Nanos, waker: &Waker) -> Poll<Result<(), Error>> {
-        let (shard, state) = self.on_wheel(None);
-        if !shard.has_reached(deadline) {
-            let current = waker.clone();
-            let id = WakerId::of(&current);
-            if let Ok(before) = shard.set_waker(key, current) {
-                *state = State::armed(deadline, key, id, state.grid());
-                // Last, as it may panic: what is remembered has to be true then.
-                drop(before);
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(shard.finish(key, deadline))
+        *state = match result {
+            Ok(()) => State::elapsed(state.deadline(), state.grid()),
+            Err(_) => State::idle(state.deadline(), None, state.grid()),
+        };
+        Poll::Ready(result)
     }
 
     /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
     pub(crate) fn try_admit(mut self) -> Result<Self, Error> {
-        let (shard, _) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel(None);
         if shard.has_ended() {
             return Err(Error::shutdown());
         }
-        if shard.max_pending().is_some()
-            && let Poll::Ready(result) = self.arm(Waker::noop())
+        if shard.bound.is_some()
+            && let Poll::Ready(result) = state.arm(shard, Waker::noop())
         {
             // One whose deadline has passed needs no permit.
             result?;
@@ -482,10 +376,10 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.get_mut();
-        match &mut this.timer {
+        let to = nanos(deadline);
+        match &mut self.get_mut().timer {
             Timer::ByName { from, after } => (*from, *after) = (deadline, Duration::ZERO),
-            Timer::OfWheel { .. } => this.move_to(nanos(deadline), None),
+            Timer::OfWheel { shard, state } => state.move_to(shard, to, None),
         }
     }
 
@@ -511,136 +405,32 @@ impl Sleep {
     pub fn reset_after(&mut self, after: Duration) {
         match &mut self.timer {
             Timer::ByName { from, after: delay } => (*from, *delay) = (Instant::now(), after),
-            Timer::OfWheel { shard, .. } => {
-                let now = shard.clock().now();
-                self.move_to(now.after(after), Some(now));
+            Timer::OfWheel { shard, state } => {
+                let now = shard.clock.now();
+                state.move_to(shard, now.after(after), Some(now));
             }
         }
     }
 
     /// Moves the deadline to `to`. `now` is the time, if the caller has just read the clock: then neither this nor the next
     /// poll reads it, unless a paused clock was seen, which may jump before that poll.
-    #[inline(always)]
     pub(crate) fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
         let (shard, state) = self.on_wheel(None);
-        match *state {
-            State::Armed { deadline, key, waker } => match shard.reschedule(key, deadline, to) {
-                Ok(()) => *state = State::Armed { deadline: to, key, waker },
-                Err(waits) => self.set_unarmed(to, now, None, waits),
-            },
-            State::Other(Other::Idle { grid: None, .. }) => self.set_unarmed(to, now, None, None),
-            _ => self.move_to_grid(to, now),
-        }
+        state.move_to(shard, to, now);
     }
 
-    /// Moves to a deadline that is rounded up by the tolerance, unless it has passed.
-    #[inline(never)]
-    fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>) {
-        let (shard, state) = self.on_wheel(None);
-        let (now, grid) = (now.unwrap_or_else(|| shard.clock().now()), state.grid());
-        let to = match grid {
-            Some(grid) if to > now => shard.resolution().round_up(to, grid),
-            _ => to,
-        };
-        let waits = match state.entry().map(|(key, before)| (key, shard.reschedule(key, before, to))) {
-            Some((key, Ok(()))) => {
-                *state = State::Other(Other::Tolerant { deadline: to, key, grid });
-                return;
-            }
-            Some((_, Err(waits))) => waits,
-            None => None,
-        };
-        self.set_unarmed(to, Some(now), grid, waits);
-    }
-
-    /// The task that waits, if one does, arms the timer at its next poll.
-    #[inline(never)]
-    fn set_unarmed(&mut self, deadline: Nanos, now: Option<Nanos>, grid: Option<Grid>, waits: Option<Waker>) {
-        let phase = if now.is_some() { Phase::Made } else { Phase::Unarmed };
-        let (_, state) = self.on_wheel(None);
-        *state = State::idle(deadline, phase, now.unwrap_or_default(), grid);
-        // Last, as it may panic.
-        if let Some(waker) = waits {
-            waker.wake();
-        }
-    }
-
-    /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
-    ///
-    /// A share is a part of the time that is left. A second call counts from the deadline to which the first one rounded.
-    /// [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at which this is ready.
-    /// [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero
-    /// ends it. A deadline that has passed stays as it is.
-    ///
-    /// # Precision
-    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
-    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
-    ///
-    /// # Panics
-    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there. A sleep of a wheel never panics.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
-    /// use tokio::time::Instant;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let minute = Duration::from_secs(60);
-    /// let exact = Instant::now() + minute;
-    /// let sleep = wheel.sleep(minute).with_tolerance(Tolerance::time(Duration::from_secs(5)));
-    /// assert!(sleep.deadline() >= exact);
-    /// assert!(sleep.deadline() < exact + Duration::from_secs(5));
-    /// # }
-    /// ```
+    /// The time by the wheel's clock. A sleep by name gets its wheel here.
     #[track_caller]
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        let (deadline, has_elapsed) = (self.deadline_nanos(), self.is_elapsed());
-        let now = self.replace_tolerance(deadline, tolerance);
-        if !has_elapsed {
-            self.move_to(deadline, Some(now));
-        }
-        self
-    }
-
-    /// Moves the deadline as [`reset`](Self::reset) does, but with another tolerance than before, which later resets keep. A
-    /// share is a part of the time from now until `deadline`.
-    ///
-    /// # Panics
-    /// As [`with_tolerance`](Self::with_tolerance).
-    #[track_caller]
-    pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
-        let (this, deadline) = (self.get_mut(), nanos(deadline));
-        let now = this.replace_tolerance(deadline, tolerance);
-        this.move_to(deadline, Some(now));
-    }
-
-    /// Sets the tolerance that a timer with this deadline has. Returns the time.
-    #[track_caller]
-    fn replace_tolerance(&mut self, deadline: Nanos, tolerance: Tolerance) -> Nanos {
-        let now = self.on_wheel(None).0.clock().now();
-        let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
-        self.set_tolerance(Tolerance::time(tolerance.of(left)));
-        now
+    pub(super) fn now_on_wheel(&mut self) -> Nanos {
+        self.on_wheel(None).0.clock.now()
     }
 
     /// Sets the tolerance of later deadlines, which is a time.
     pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
         let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
         let (shard, state) = self.on_wheel(None);
-        let new = shard.resolution().grid_within(within);
-        match state {
-            // One that is armed keeps its entry, with or without a tolerance.
-            State::Other(Other::Idle { grid, .. } | Other::Tolerant { grid, .. }) => *grid = new,
-            State::Armed { deadline, key, .. } => {
-                if new.is_some() {
-                    *state = State::Other(Other::Tolerant { deadline: *deadline, key: *key, grid: new });
-                }
-            }
-        }
+        let new = shard.resolution.grid_within(within);
+        state.set_grid(new);
     }
 }
 
@@ -662,12 +452,12 @@ impl Sleep {
 
     /// The wheel's clock. Only for a sleep that was made by a wheel.
     pub(crate) fn clock(&self) -> Clock {
-        self.of_wheel().clock()
+        self.of_wheel().clock
     }
 
     /// How the wheel's ticks lie. Only for a sleep that was made by a wheel.
     pub(crate) fn resolution(&self) -> Resolution {
-        self.of_wheel().resolution()
+        self.of_wheel().resolution
     }
 
     /// How long a tick of the wheel is. Only for a sleep that was made by a wheel.
@@ -699,7 +489,7 @@ impl Sleep {
     pub(crate) fn take_waker(&mut self) -> Option<Waker> {
         let (shard, state) = self.on_wheel(None);
         let (key, deadline) = state.entry()?;
-        *state = State::idle(deadline, Phase::Unarmed, Nanos::ZERO, state.grid());
+        *state = State::idle(deadline, None, state.grid());
         shard.cancel(key, deadline)
     }
 }

@@ -1,6 +1,13 @@
-//! How late a timer may be.
+//! How late a timer may be, and sleeps that may be late.
 
+use std::pin::Pin;
 use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::platform::clock::nanos;
+use crate::timers::sleep::Sleep;
+use crate::wheel::Nanos;
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
@@ -100,6 +107,70 @@ impl Tolerance {
                 u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
             }
         }
+    }
+}
+
+impl Sleep {
+    /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
+    ///
+    /// A share is a part of the time that is left. A second call counts from the deadline to which the first one rounded.
+    /// [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at which this is ready.
+    /// [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero
+    /// ends it. A deadline that has passed stays as it is.
+    ///
+    /// # Precision
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
+    ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there. A sleep of a wheel never panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let minute = Duration::from_secs(60);
+    /// let exact = Instant::now() + minute;
+    /// let sleep = wheel.sleep(minute).with_tolerance(Tolerance::time(Duration::from_secs(5)));
+    /// assert!(sleep.deadline() >= exact);
+    /// assert!(sleep.deadline() < exact + Duration::from_secs(5));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        let (deadline, has_elapsed) = (self.deadline_nanos(), self.is_elapsed());
+        let now = self.replace_tolerance(deadline, tolerance);
+        if !has_elapsed {
+            self.move_to(deadline, Some(now));
+        }
+        self
+    }
+
+    /// Moves the deadline as [`reset`](Self::reset) does, but with another tolerance than before, which later resets keep. A
+    /// share is a part of the time from now until `deadline`.
+    ///
+    /// # Panics
+    /// As [`with_tolerance`](Self::with_tolerance).
+    #[track_caller]
+    pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
+        let (this, deadline) = (self.get_mut(), nanos(deadline));
+        let now = this.replace_tolerance(deadline, tolerance);
+        this.move_to(deadline, Some(now));
+    }
+
+    /// Sets the tolerance that a timer with this deadline has. Returns the time.
+    #[track_caller]
+    fn replace_tolerance(&mut self, deadline: Nanos, tolerance: Tolerance) -> Nanos {
+        let now = self.now_on_wheel();
+        let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
+        self.set_tolerance(Tolerance::time(tolerance.of(left)));
+        now
     }
 }
 

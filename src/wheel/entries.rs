@@ -225,10 +225,10 @@ impl Bucket {
         self.expiration
     }
 
-    /// Takes up to `most` positions from the front, vacancies included, and gives them to `into`. `into` returns how
+    /// Takes up to `most` positions from the head on, vacancies included, and gives them to `into`. `into` returns how
     /// many of them held keys, and this method returns the same number.
     #[inline]
-    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key]) -> usize) -> usize {
+    pub(super) fn take_first(&mut self, most: usize, into: impl FnOnce(&[Key]) -> usize) -> usize {
         let held = &self.keys[self.head as usize..];
         let passed = held.len().min(most);
         let taken = into(&held[..passed]);
@@ -241,19 +241,17 @@ impl Bucket {
         taken
     }
 
-    /// Takes `key` out if it stands at `position`.
+    /// Takes `key` out, and returns whether it stood at `position`.
     #[inline]
-    pub(super) fn take(&mut self, key: Key, position: u32) -> Option<()> {
-        let place = self.keys.get_mut(position as usize)?;
-        // As in `holds`.
-        if *place != key || position < self.head {
-            return None;
+    pub(super) fn take(&mut self, key: Key, position: u32) -> bool {
+        let is_there = self.holds(key, position);
+        if is_there {
+            self.keys[position as usize] = Key::vacancy(self.vacant);
+            self.vacant = position;
+            self.len -= 1;
+            self.clear_if_emptied();
         }
-        *place = Key::vacancy(self.vacant);
-        self.vacant = position;
-        self.len -= 1;
-        self.clear_if_emptied();
-        Some(())
+        is_there
     }
 
     #[inline]
@@ -297,9 +295,9 @@ struct Page<T> {
 #[derive(Debug)]
 pub(super) struct Entries<T> {
     pages: Vec<Page<T>>,
-    /// The pages with a free place, and among them some that gave their memory back.
+    /// The pages with memory and a free place.
     with_room: VecDeque<usize>,
-    /// The other pages that gave their memory back.
+    /// The pages that gave their memory back.
     without_memory: Vec<usize>,
     /// Pages that own memory.
     allocated: usize,
@@ -338,7 +336,8 @@ impl<T> Entries<T> {
     /// If 4,294,966,272 entries are pending: there are no more indices.
     #[inline]
     pub(super) fn insert_by<R>(&mut self, payload: T, link: impl FnOnce(Key) -> (Link, R)) -> (Key, R) {
-        let page_number = self.page_with_room();
+        // A page with a single free place, or the page that has had room for longest, so that late timers share it.
+        let page_number = self.with_room.front().copied().unwrap_or_else(|| self.allocate_page());
         let Page { payloads, links } = &mut self.pages[page_number];
         let fills_page = payloads.len() + 1 == PAGE_LEN;
         let vacant = payloads.vacant_entry();
@@ -359,25 +358,8 @@ impl<T> Entries<T> {
         (key, told)
     }
 
-    /// The page to fill, with memory: a page with a single free place, or the one that has had room for longest, so that
-    /// late timers share it.
-    #[inline]
-    fn page_with_room(&mut self) -> usize {
-        match self.with_room.front() {
-            Some(&page_number) if self.pages[page_number].payloads.capacity() > 0 => page_number,
-            _ => self.find_page_with_room(),
-        }
-    }
-
     #[cold]
-    fn find_page_with_room(&mut self) -> usize {
-        while let Some(&page_number) = self.with_room.front() {
-            if self.pages[page_number].payloads.capacity() > 0 {
-                return page_number;
-            }
-            self.with_room.pop_front();
-            self.without_memory.push(page_number);
-        }
+    fn allocate_page(&mut self) -> usize {
         let page_number = self.without_memory.pop().unwrap_or_else(|| {
             assert!(
                 self.pages.len() < MAX_PAGES,
@@ -400,48 +382,28 @@ impl<T> Entries<T> {
         page_number
     }
 
-    /// The link of the entry at `index`, or of the last that was there; `None` if there is no memory for one.
-    #[inline]
-    pub(super) fn link(&self, index: u32) -> Option<&Link> {
-        let (page_number, offset) = split(index);
-        self.pages.get(page_number)?.links.get(offset)
-    }
-
-    /// As [`link`](Self::link).
-    #[inline]
-    pub(super) fn link_mut(&mut self, index: u32) -> Option<&mut Link> {
-        let (page_number, offset) = split(index);
-        self.pages.get_mut(page_number)?.links.get_mut(offset)
-    }
-
-    /// The entry at `index`, if there is one.
+    /// The entry at `index`, if there is one, with its link, or the link of the last entry there. `None` if there was none.
+    // A caller that uses one of the two reads only that.
     #[inline(always)]
-    pub(super) fn get(&self, index: u32) -> Option<(&T, &Link)> {
+    pub(super) fn get(&self, index: u32) -> Option<(Option<&T>, &Link)> {
         let (page_number, offset) = split(index);
         let Page { payloads, links } = self.pages.get(page_number)?;
-        Some((payloads.get(offset)?, links.get(offset)?))
+        Some((payloads.get(offset), links.get(offset)?))
     }
 
     /// As [`get`](Self::get).
     #[inline(always)]
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<(&mut T, &mut Link)> {
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<(Option<&mut T>, &mut Link)> {
         let (page_number, offset) = split(index);
         let Page { payloads, links } = self.pages.get_mut(page_number)?;
-        Some((payloads.get_mut(offset)?, links.get_mut(offset)?))
+        Some((payloads.get_mut(offset), links.get_mut(offset)?))
     }
 
-    /// Has the processor fetch the payloads at these indices at the same time, before a caller takes them out one by one.
-    ///
-    /// # Panics
-    /// If there is no memory for one of these indices.
+    /// Whether an entry stands at `index`, for which there is memory. This reads nothing of its link.
     #[inline]
-    pub(super) fn fetch_payloads(&self, indices: impl Iterator<Item = u32>) {
-        let is_there = |index: &u32| {
-            let (page_number, offset) = split(*index);
-            self.pages[page_number].payloads.contains(offset)
-        };
-        // Or else the compiler would leave the reads out.
-        std::hint::black_box(indices.filter(is_there).count());
+    pub(super) fn holds(&self, index: u32) -> bool {
+        let (page_number, offset) = split(index);
+        self.pages[page_number].payloads.contains(offset)
     }
 
     /// # Panics
@@ -455,9 +417,8 @@ impl<T> Entries<T> {
         self.len -= 1;
         // One page of slack, so that an entry that comes and goes at the border of a page does not allocate each time.
         if page.payloads.is_empty() && self.allocated * PAGE_LEN >= self.len + 2 * PAGE_LEN {
-            self.free(page_number);
-        }
-        if len + 1 >= PAGE_LEN {
+            self.free_page(page_number);
+        } else if len + 1 >= PAGE_LEN {
             self.note_room(page_number, PAGE_LEN - len + 1);
         }
         payload
@@ -476,11 +437,13 @@ impl<T> Entries<T> {
         }
     }
 
-    /// Gives back the memory of an empty page.
+    /// Gives back the memory of an empty page. Its 1,024 removals have paid for the search among the other pages.
     #[cold]
-    fn free(&mut self, page_number: usize) {
+    fn free_page(&mut self, page_number: usize) {
         self.pages[page_number] = Page::EMPTY;
         self.allocated -= 1;
+        self.with_room.retain(|&number| number != page_number);
+        self.without_memory.push(page_number);
     }
 }
 

@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::entries::{Entries, Key, Link, Place};
-use super::levels::{Levels, Moved};
+use super::entries::{Entries, Key, Place};
+use super::levels::Levels;
 use super::{Nanos, Resolution};
 
 /// How many entries are read before any of them is handed out or moved. They lie anywhere in memory, and the processor
@@ -77,15 +77,10 @@ impl<T> Hierarchy<T> {
         Self { entries: Entries::new(), levels: Levels::new(resolution, slots), cascaded: 0 }
     }
 
-    /// How many slots every level has.
-    pub(crate) fn slots(&self) -> usize {
-        self.levels.slots()
-    }
-
     /// The wheel's [`Resolution`]: how long a tick is.
     #[must_use]
     pub const fn resolution(&self) -> Resolution {
-        self.levels.resolution()
+        self.levels.resolution
     }
 
     /// How many entries are pending.
@@ -122,7 +117,7 @@ impl<T> Hierarchy<T> {
     /// The wheel's clock: the time up to which [`advance`](Self::advance) has come.
     #[must_use]
     pub const fn clock(&self) -> Nanos {
-        self.levels.clock()
+        self.levels.clock
     }
 
     /// Adds an entry. It is handed out at `deadline` or less than a tick later, and never earlier.
@@ -164,24 +159,31 @@ impl<T> Hierarchy<T> {
         Ok(inserted)
     }
 
+    /// Moves the clock to `now`, as [`insert`](Self::insert) does.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, now: Nanos) {
+        self.levels.catch_up(now);
+    }
+
     /// Takes an entry out. Returns `None` if `key` is stale, because its entry was handed out or cancelled.
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
-        let place = self.entries.link(key.index())?.place;
-        self.levels.unlink(key, place)?;
-        Some(self.entries.remove(key.index()))
+        let (_, link) = self.entries.get(key.index())?;
+        self.levels.unlink(key, link.place).then(|| self.entries.remove(key.index()))
     }
 
     /// As [`cancel`](Self::cancel), for several entries. They lie anywhere in memory, and the processor fetches them at the
     /// same time.
     pub(crate) fn cancel_all<const N: usize>(&mut self, keys: [Option<Key>; N]) -> [Option<T>; N] {
-        let places = keys.map(|key| key.and_then(|key| Some((key, self.entries.get(key.index())?.1.place))));
+        let places = keys.map(|key| {
+            let (payload, link) = self.entries.get(key?.index())?;
+            payload.and(Some((key?, link.place)))
+        });
         let held = places.map(|placed| placed.filter(|&(key, place)| self.levels.holds(key, place)));
         held.map(|placed| {
             let (key, place) = placed?;
             // Not again, of a key that is there twice.
-            self.levels.unlink(key, place)?;
-            Some(self.entries.remove(key.index()))
+            self.levels.unlink(key, place).then(|| self.entries.remove(key.index()))
         })
     }
 
@@ -194,13 +196,13 @@ impl<T> Hierarchy<T> {
     /// The payload that `key` names, unless the key is stale.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let (payload, link) = self.entries.get_mut(key.index())?;
-        self.levels.holds(key, link.place).then_some(payload)
+        payload.filter(|_| self.levels.holds(key, link.place))
     }
 
     /// Where the entry that `key` names stands, unless the key is stale.
     fn place_of(&self, key: Key) -> Option<Place> {
-        let Link { place, .. } = *self.entries.link(key.index())?;
-        self.levels.holds(key, place).then_some(place)
+        let (_, link) = self.entries.get(key.index())?;
+        self.levels.holds(key, link.place).then_some(link.place)
     }
 
     /// Moves an entry to another deadline. Returns `false` if `key` is stale.
@@ -210,56 +212,21 @@ impl<T> Hierarchy<T> {
     /// passed moves to the bucket of the clock's tick. The next [`advance`](Self::advance) hands it out, unless that
     /// bucket waits for a later deadline in the same tick.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
-        match self.entries.link(key.index()) {
-            Some(link) if deadline < link.deadline => self.bring_forward(key, deadline).is_some(),
-            _ => self.postpone(key, deadline),
-        }
+        self.reschedule_if(key, deadline, |_| true).is_some()
     }
 
-    /// As [`reschedule`](Self::reschedule), if the payload is as wanted. Tells where the entry waits then.
+    /// As [`reschedule`](Self::reschedule), if `is_wanted` says so of the payload. Returns when the entry's bucket comes up.
+    // Always inlined, so that nothing reads the payload of an entry that is moved whatever its payload.
     #[inline(always)]
     pub(crate) fn reschedule_if(
         &mut self,
-        now: Nanos,
         key: Key,
         deadline: Nanos,
-        is_wanted: impl FnOnce(&mut T) -> bool,
-    ) -> Option<Moved> {
+        is_wanted: impl FnOnce(Option<&mut T>) -> bool,
+    ) -> Option<Nanos> {
         let (payload, link) = self.entries.get_mut(key.index())?;
-        if !(self.levels.holds(key, link.place) && is_wanted(payload)) {
-            return None;
-        }
-        if deadline < link.deadline {
-            return self.bring_forward_as_of(now, key, deadline);
-        }
-        self.levels.postpone(link, deadline);
-        Some(Moved::Stays)
-    }
-
-    /// Out of line: most entries that are taken over move to later, which then takes few registers.
-    #[inline(never)]
-    fn bring_forward_as_of(&mut self, now: Nanos, key: Key, deadline: Nanos) -> Option<Moved> {
-        self.levels.catch_up(now);
-        self.bring_forward(key, deadline)
-    }
-
-    /// As [`reschedule`](Self::reschedule), for a deadline that is not earlier than the entry's.
-    #[inline(always)]
-    pub(crate) fn postpone(&mut self, key: Key, deadline: Nanos) -> bool {
-        match self.entries.link_mut(key.index()) {
-            Some(link) if self.levels.holds(key, link.place) => {
-                self.levels.postpone(link, deadline);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// As [`reschedule`](Self::reschedule), for a deadline that is not later than the entry's. Tells where it waits then.
-    #[inline(always)]
-    pub(crate) fn bring_forward(&mut self, key: Key, deadline: Nanos) -> Option<Moved> {
-        let link = self.entries.link_mut(key.index())?;
-        self.levels.bring_forward(key, link, deadline)
+        let is_moved = self.levels.holds(key, link.place) && is_wanted(payload);
+        is_moved.then(|| self.levels.reschedule(key, link, deadline))
     }
 
     /// The time at which [`advance`](Self::advance) next has something to do, or `None` if nothing is pending.
@@ -267,7 +234,7 @@ impl<T> Hierarchy<T> {
     /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade.
     #[must_use]
     pub fn next_expiration(&mut self) -> Option<Nanos> {
-        self.levels.front().map(|(_, expiration)| expiration)
+        self.levels.next_slot().map(|(_, expiration)| expiration)
     }
 
     /// All entries with deadlines up to this time have been handed out, except entries that were moved since then to a
@@ -305,7 +272,7 @@ impl<T> Hierarchy<T> {
         let mut left = batch;
         let mut chunk = [(Key::PLACEHOLDER, Nanos::ZERO); CHUNK];
         loop {
-            let Some((front, _)) = self.levels.front().filter(|&(_, expiration)| expiration <= now) else {
+            let Some((next, _)) = self.levels.next_slot().filter(|&(_, expiration)| expiration <= now) else {
                 self.levels.set_clock(now);
                 return Progress::Done;
             };
@@ -313,44 +280,34 @@ impl<T> Hierarchy<T> {
                 return Progress::More;
             }
             let entries = &self.entries;
-            let (taken, due_by) = self.levels.pop_front(front, CHUNK.min(left), |positions| {
+            let (taken, due_by) = self.levels.take_from(next, CHUNK.min(left), |positions| {
                 // Of a vacancy there is no link.
-                let with_deadline = |&key: &Key| Some((key, entries.link(key.index())?.deadline));
+                let with_deadline = |&key: &Key| Some((key, entries.get(key.index())?.1.deadline));
                 let keys = positions.iter().filter_map(with_deadline);
                 chunk.iter_mut().zip(keys).map(|(place, key)| *place = key).count()
             });
             // To pass vacancies takes next to nothing, but not nothing.
             left -= taken.max(1);
-            // Due are all of level 0, and those of an overflow bucket that are due as it begins, unless they were moved later.
-            self.drain(&chunk[..taken], due_by, now, &mut hand_out);
-        }
-    }
-
-    /// Hands out what was taken out of a bucket that has come up, if its deadline is `due_by` or before, and moves the rest
-    /// to where it belongs by now.
-    #[inline]
-    fn drain(
-        &mut self,
-        chunk: &[(Key, Nanos)],
-        due_by: Nanos,
-        now: Nanos,
-        hand_out: &mut impl FnMut(u64, T),
-    ) {
-        // The last tells: on level 0 it is due as a rule, above as a rule only on a grid.
-        if let [_, .., (_, deadline)] = chunk
-            && *deadline <= due_by
-        {
-            self.entries.fetch_payloads(chunk.iter().map(|(key, _)| key.index()));
-        }
-        for &(key, deadline) in chunk {
-            if deadline <= due_by {
-                // Never less than zero: what is handed out is due.
-                hand_out(now.0.saturating_sub(deadline.0), self.entries.remove(key.index()));
-            } else {
-                self.cascaded += 1;
-                let slot = self.levels.slot_for(deadline);
-                let (link, _) = self.levels.link(key, deadline, slot);
-                *self.entries.link_mut(key.index()).expect("it has one") = link;
+            // Due are all of level 0, and those of an overflow bucket that are due as it begins, unless they were moved
+            // later. The last tells: on level 0 it is due as a rule, above as a rule only on a grid.
+            let taken = &chunk[..taken];
+            if let [_, .., (_, deadline)] = taken
+                && *deadline <= due_by
+            {
+                // The processor fetches all payloads at the same time. Hidden from the compiler, which would leave the
+                // reads out.
+                std::hint::black_box(taken.iter().filter(|(key, _)| entries.holds(key.index())).count());
+            }
+            for &(key, deadline) in taken {
+                if deadline <= due_by {
+                    // Never less than zero: what is handed out is due.
+                    hand_out(now.0.saturating_sub(deadline.0), self.entries.remove(key.index()));
+                } else {
+                    self.cascaded += 1;
+                    let slot = self.levels.slot_for(deadline);
+                    let (link, _) = self.levels.link(key, deadline, slot);
+                    *self.entries.get_mut(key.index()).expect("it has one").1 = link;
+                }
             }
         }
     }
@@ -373,7 +330,8 @@ impl<T> Hierarchy<T> {
                 continue;
             }
             for (_, key) in bucket.iter() {
-                let (payload, _) = self.entries.get(key.index()).expect("a key in a bucket has an entry");
+                let entry = self.entries.get(key.index()).and_then(|(payload, _)| payload);
+                let payload = entry.expect("a key in a bucket has an entry");
                 let Some(rank) = rank(payload) else { continue };
                 if earliest.as_ref().is_none_or(|(least, _)| rank < *least) {
                     earliest = Some((rank, payload));
@@ -383,44 +341,26 @@ impl<T> Hierarchy<T> {
         earliest.map(|(_, payload)| payload)
     }
 
-    /// How many entries stand on each level, level 0 first. This looks at every slot.
+    /// How many entries stand on each level, level 0 first. This looks at every bucket that holds something.
     ///
     /// Keeping these numbers instead would cost each insertion and cancellation, which are many, for the few callers who
     /// ask.
     #[must_use]
     pub fn len_by_level(&self) -> Vec<usize> {
         let mut counts = Vec::new();
-        self.count_by_level(&mut counts, 0, usize::MAX, &[]);
+        self.count_by_level(&mut counts, &[]);
         counts
     }
 
-    /// Adds to `counts` what stands in `most` buckets from number `from` on, but for the entries of the keys `but`. Tells
-    /// where to go on, if there are more: a caller who holds a lock can let go of it in between.
-    pub(crate) fn count_by_level(
-        &self,
-        counts: &mut Vec<usize>,
-        from: usize,
-        most: usize,
-        but: &[Key],
-    ) -> Option<usize> {
+    /// Adds to `counts` how many entries stand on each level, but for the entries of the keys `but`.
+    pub(crate) fn count_by_level(&self, counts: &mut Vec<usize>, but: &[Key]) {
         counts.resize(self.levels().max(counts.len()), 0);
-        let buckets = self.levels.buckets();
-        let end = from.saturating_add(most).min(buckets.len());
-        for bucket in &buckets[from..end] {
+        for (_, bucket) in self.levels.filled() {
             counts[usize::from(bucket.level)] += bucket.len();
         }
         for place in but.iter().filter_map(|&key| self.place_of(key)) {
-            let bucket = place.bucket().as_index();
-            if (from..end).contains(&bucket) {
-                counts[usize::from(buckets[bucket].level)] -= 1;
-            }
+            counts[usize::from(self.levels.buckets[place.bucket().as_index()].level)] -= 1;
         }
-        (end < buckets.len()).then_some(end)
-    }
-
-    /// Whether no bucket that holds something expires before `time`. Takes a look at every bucket in the queue.
-    pub(crate) fn expires_no_earlier_than(&self, time: Nanos) -> bool {
-        self.levels.filled().all(|(_, bucket)| bucket.expiration >= time)
     }
 
     /// Checks every invariant, in time proportional to everything there is. For tests.
@@ -432,7 +372,7 @@ impl<T> Hierarchy<T> {
         let held = self.levels.assert_invariants();
         assert_eq!(held.len(), self.len());
         for (key, place) in held {
-            let link = self.entries.link(key.index()).expect("what is held has a link");
+            let (_, link) = self.entries.get(key.index()).expect("what is held has a link");
             assert_eq!(link.place, place, "{key:?} stands where its entry does not say");
             assert!(self.levels.may_hold(place.bucket(), link.deadline), "{key:?} waits beyond its deadline");
         }

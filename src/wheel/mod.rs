@@ -54,6 +54,5 @@ mod time;
 pub use self::entries::Key;
 pub(crate) use self::entries::MAX_ENTRIES;
 pub use self::hierarchy::{Hierarchy, Progress};
-pub(crate) use self::levels::Moved;
 pub(crate) use self::time::Grid;
 pub use self::time::{Nanos, Resolution};

@@ -126,20 +126,14 @@ impl Resolution {
         Nanos(time.0.saturating_add(self.tick.value))
     }
 
-    /// The end of a tick.
-    #[inline]
-    pub(super) const fn end(self, tick: Tick) -> Nanos {
-        self.a_tick_after(self.beginning(tick))
-    }
-
     /// The end of the tick that a deadline lies in.
     pub(crate) const fn end_of_tick(self, deadline: Nanos) -> Nanos {
-        self.end(self.tick_of_deadline(deadline))
+        self.a_tick_after(self.beginning(self.tick_of_deadline(deadline)))
     }
 
     /// The end of the pair of ticks that the clock is in, as pairs are counted from the origin.
     pub(crate) const fn end_of_pair(self, now: Nanos) -> Nanos {
-        self.end(Tick(self.tick_of_clock(now).0 | 1))
+        self.a_tick_after(self.beginning(Tick(self.tick_of_clock(now).0 | 1)))
     }
 
     /// Rounds a deadline up, by less than `tolerance`, so that entries with near deadlines get the same one.

@@ -34,7 +34,7 @@ fn where_that_is_a_system_call_the_first_that_is_earlier_sets_its_time_and_the_n
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let _within = runtime.enter();
     let (alarm, woken) = (alarm(), || Waker::noop().clone());
-    let timers = ParkTimers::of_current_runtime(CLOCK, TICK, alarm.counters(), woken(), woken());
+    let timers = ParkTimers::of_current_runtime(CLOCK, TICK, &alarm.counters, woken(), woken());
     if !timers.has_timer_fd() {
         return;
     }

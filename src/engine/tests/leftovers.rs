@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{CLOCK, Counting, Locks, insert};
-use crate::engine::leftovers::{BATCH, Left, Leftovers};
+use crate::engine::leftovers::{BATCH_LEN, Left, Leftovers};
 use crate::engine::shard::Shard;
 use crate::platform::wakers::WakerId;
 use crate::wheel::{Key, Nanos, Progress};
@@ -42,7 +42,7 @@ fn take_over(shard: &Shard, after: Duration, waker: &Waker) -> Option<Key> {
     if deadline <= now {
         return None;
     }
-    shard.take_over_own(now, deadline, waker).map(|(key, _)| key)
+    shard.reuse_own(now, deadline, waker)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn the_waker_of_another_task_is_dropped_outside_the_lock() {
         |shard, waker| assert_eq!(take_over(shard, MINUTE, waker), None),
         |shard, waker| {
             let deadline = CLOCK.now().after(MINUTE);
-            shard.arm_with(Nanos::ZERO, deadline, waker.clone()).expect("not refused");
+            shard.arm(Nanos::ZERO, deadline, waker).expect("not refused");
         },
     ];
     for next in next {
@@ -103,7 +103,7 @@ fn between_two_batches_of_the_end_nobody_takes_over() {
         assert_eq!(shard.end(3, &mut Vec::new()), (3, Progress::More));
         shard.leave_as_spare(key, id_of(&waker));
         assert_eq!(take_over(&shard, after, &waker), None);
-        assert!(shard.arm_with(now, now.after(after), waker).is_err());
+        assert!(shard.arm(now, now.after(after), &waker).is_err());
     }
 }
 #[test]
@@ -126,12 +126,12 @@ fn the_turner_clears_all_a_second_after_the_first() {
     let at = |millis| Nanos::ZERO.after(Duration::from_millis(millis));
     let leave = |millis| leftovers.leave_in_batch(Key::PLACEHOLDER, || at(millis));
     assert_eq!(leave(10_000), Left::First(at(11_000)));
-    assert!((1..BATCH).all(|_| leave(20_000) == Left::Yes));
+    assert!((1..BATCH_LEN).all(|_| leave(20_000) == Left::Yes));
     assert_eq!((leave(20_000), leftovers.clear_by()), (Left::No, at(11_000)));
     // A spare does not put that off, nor does a batch put off what a spare has asked for.
     let spare = |millis| leftovers.leave_as_spare(Key::PLACEHOLDER, id_of(Waker::noop()), || at(millis));
     assert_eq!((spare(10_500), leftovers.clear_by()), (Left::Yes, at(11_000)));
-    assert_eq!(leftovers.take_all(None).into_iter().flatten().count(), BATCH + 1);
+    assert_eq!(leftovers.take_all(None).into_iter().flatten().count(), BATCH_LEN + 1);
     assert_eq!(spare(12_000), Left::First(at(13_000)));
     assert_eq!((leave(12_500), leftovers.clear_by()), (Left::First(at(13_000)), at(13_000)));
 }

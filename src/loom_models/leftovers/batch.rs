@@ -8,7 +8,7 @@ use crate::wheel::{Key, Nanos};
 
 /// Arms a timer as a task does whose own waker is in no leftover.
 fn replace(shard: &Shard, task: &Task, deadline: Nanos) -> Key {
-    let armed = shard.arm_with(at(0), deadline, task.waker.clone());
+    let armed = shard.arm(at(0), deadline, &task.waker);
     armed.expect("not refused").expect("not due").0
 }
 

@@ -35,7 +35,7 @@ impl Task {
     }
 
     fn take_over(&self, deadline: Nanos) -> Option<Key> {
-        self.shard.take_over_own(at(0), deadline, &self.waker).map(|(key, _)| key)
+        self.shard.reuse_own(at(0), deadline, &self.waker)
     }
 
     fn discard(&self, key: Key, deadline: Nanos) {

@@ -68,7 +68,7 @@ fn a_timer_that_takes_over_as_its_deadline_passes_fires_or_is_found_due() {
             let driver = spawn_turn(&shard, at(2), FULL_BATCH);
             task.discard(key, at(4));
             let taken_over = task.take_over(at(2));
-            let arm = || shard.arm_with(at(0), at(2), task.waker.clone()).expect("not ended");
+            let arm = || shard.arm(at(0), at(2), &task.waker).expect("not ended");
             let armed = taken_over.or_else(|| arm().map(|(key, _)| key));
             driver.join().unwrap();
             if let Some(key) = armed.filter(|_| is_dropped) {

@@ -67,7 +67,7 @@ fn tasks_that_sleep_are_woken() {
         // Dropping the driver would end the wheel.
         std::mem::forget(driver);
         let shard = shards[0].clone();
-        let wheel = TimingWheel::from_parts(shards, turner, None);
+        let wheel = TimingWheel::from_parts(shards, turner, None, TimingWheel::builder().settings);
         let tasks: Vec<_> = (0..3)
             .map(|_| {
                 let wheel = wheel.clone();

@@ -7,7 +7,7 @@ use std::task::{Wake, Waker};
 use shuttle::rand::{Rng, thread_rng};
 
 use super::super::checker::{check_most, thread};
-use super::super::{at, bring_forward, end, shard, turn};
+use super::super::{at, end, move_to, shard, turn};
 use crate::engine::max_pending::MaxPending;
 use crate::engine::shard::Shard;
 use crate::platform::wakers::WakerId;
@@ -95,12 +95,7 @@ impl Owner {
                 let to = thread_rng().gen_range(1..LAST_HOUR);
                 // Until the owner knows whether it was moved, it may fire at either deadline.
                 timer.timer.deadline.store(to.min(timer.deadline), Ordering::Relaxed);
-                let moved = if to >= timer.deadline {
-                    self.shard.reschedule(timer.key, at(timer.deadline), at(to)).is_ok()
-                } else {
-                    bring_forward(&self.shard, timer.key, at(timer.deadline), at(to))
-                };
-                if moved {
+                if move_to(&self.shard, timer.key, at(timer.deadline), at(to)) {
                     timer.timer.deadline.store(to, Ordering::Relaxed);
                     timer.deadline = to;
                 } else {
@@ -122,7 +117,7 @@ impl Owner {
             too_early: AtomicBool::new(false),
         });
         let waker: Waker = timer.clone().into();
-        match self.shard.arm_with(at(0), at(deadline), waker.clone()) {
+        match self.shard.arm(at(0), at(deadline), &waker) {
             Ok(Some((key, _))) => {
                 self.timers.push(Owned { key, deadline, timer, waker, known: Known::Pending })
             }
@@ -140,8 +135,8 @@ impl Owner {
         };
         let watched = &last.timer.deadline;
         watched.store(deadline.min(last.deadline), Ordering::Relaxed);
-        let taken_over = self.shard.take_over_own(at(0), at(deadline), &last.waker);
-        let Some((key, _)) = taken_over else {
+        let taken_over = self.shard.reuse_own(at(0), at(deadline), &last.waker);
+        let Some(key) = taken_over else {
             watched.store(last.deadline, Ordering::Relaxed);
             return false;
         };

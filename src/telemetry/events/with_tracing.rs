@@ -100,7 +100,8 @@ impl Events {
             .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
     }
 
-    /// A shard ends with `pending` timers.
+    /// A shard ends with `pending` timers. Called under the shard's lock, so whoever finds all shards ended finds all of these
+    /// counts.
     pub(crate) fn shard_ends(&self, pending: usize) {
         self.pending_at_end.fetch_add(pending, Ordering::Relaxed);
     }
