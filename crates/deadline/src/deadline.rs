@@ -1,13 +1,15 @@
 //! [`Deadline`]: the value that a request carries.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::run::{Passed, Run};
+use crate::stats::Used;
 use crate::sync::TimingWheel;
-use crate::tree::{Ended, Handle, instant_in};
+use crate::tree::{Child, Ended, Place, Tree, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -29,7 +31,7 @@ impl DeadlineExt for TimingWheel {
     }
 
     fn deadline_at(&self, instant: Instant) -> Deadline {
-        Handle::root(self, instant, None).into()
+        Deadline::root(self, instant, None)
     }
 }
 
@@ -72,16 +74,20 @@ impl DeadlineExt for TimingWheel {
 /// ```
 #[derive(Clone)]
 pub struct Deadline {
-    handle: Handle,
-}
-
-impl From<Handle> for Deadline {
-    fn from(handle: Handle) -> Self {
-        Self { handle }
-    }
+    pub(crate) tree: Arc<Tree>,
+    /// `None` for the root.
+    child: Option<Arc<Child>>,
 }
 
 impl Deadline {
+    pub(crate) fn root(wheel: &TimingWheel, instant: Instant, used: Option<Used>) -> Self {
+        Self { tree: Tree::new(wheel, instant, used), child: None }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.child.as_ref().map(|child| child.index)
+    }
+
     /// A deadline that ends with this one, and can be cancelled or moved alone.
     #[must_use]
     pub fn child(&self) -> Self {
@@ -91,25 +97,25 @@ impl Deadline {
     /// A deadline `after` from now, or with this one if that is earlier.
     #[must_use]
     pub fn child_in(&self, after: Duration) -> Self {
-        self.child_at(self.handle.tree.instant_in(after))
+        self.child_at(instant_in(&self.tree.wheel, after))
     }
 
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        self.handle.child(instant).into()
+        Self { tree: self.tree.clone(), child: Some(Child::new(&self.tree, self.child.as_ref(), instant)) }
     }
 
     /// The instant at which it passes: the earliest of its own and its ancestors'.
     #[must_use]
     pub fn instant(&self) -> Instant {
-        self.handle.instant()
+        self.tree.lock().passes(self.place())
     }
 
     /// The time that is left; zero if it has passed.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.handle.remaining()
+        self.instant().saturating_duration_since(self.tree.wheel.current_time())
     }
 
     /// Whether its instant has come, by the wheel's clock.
@@ -130,17 +136,17 @@ impl Deadline {
     ///
     /// An ancestor that is earlier still ends it.
     pub fn reset(&self, instant: Instant) -> bool {
-        self.handle.reset(instant)
+        self.tree.reset(self.place(), instant)
     }
 
     /// Moves it to `after` from now, as [`reset`](Self::reset).
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.reset(self.handle.tree.instant_in(after))
+        self.reset(instant_in(&self.tree.wheel, after))
     }
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
-        self.handle.cancel();
+        self.tree.cancel(self.place());
     }
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.
@@ -171,7 +177,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        Run::new(Passed::new(self.handle.clone(), Some(limit)), future.into_future())
+        Run::new(Passed::new(self.clone(), Some(limit)), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -182,12 +188,12 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn passed(&self) -> Passed {
-        Passed::new(self.handle.clone(), None)
+        Passed::new(self.clone(), None)
     }
 
     /// How it ended, if it has.
     pub(crate) fn end(&self) -> Option<Ended> {
-        self.handle.end()
+        self.tree.lock().end(self.place(), self.tree.wheel.current_time())
     }
 }
 

@@ -9,21 +9,30 @@ use pin_project_lite::pin_project;
 use tokio::task::coop;
 use tokio::time::{self, Instant};
 
-use crate::tree::{Answer, Ended, Handle};
+use crate::Deadline;
+use crate::tree::{Answer, Ended, instant_in};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Passed {
-    handle: Handle,
-    limit: Option<Duration>,
-    /// Where it stands in the tree's list, once it was pending.
-    waiter: Option<usize>,
+    deadline: Deadline,
+    limit: Limit,
+    /// Where it stands in the tree's list, if it does.
+    slot: Option<usize>,
     by_tokio: ByTokio,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    None,
+    /// From the first poll on.
+    In(Duration),
+    At(Instant),
+}
+
 impl Passed {
-    pub(crate) const fn new(handle: Handle, limit: Option<Duration>) -> Self {
-        Self { handle, limit, waiter: None, by_tokio: ByTokio(None) }
+    pub(crate) fn new(deadline: Deadline, limit: Option<Duration>) -> Self {
+        Self { deadline, limit: limit.map_or(Limit::None, Limit::In), slot: None, by_tokio: ByTokio(None) }
     }
 }
 
@@ -32,13 +41,18 @@ impl Future for Passed {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
         let this = self.get_mut();
+        let tree = &this.deadline.tree;
+        if let Limit::In(after) = this.limit {
+            this.limit = Limit::At(instant_in(&tree.wheel, after));
+        }
+        let limit = if let Limit::At(limit) = this.limit { Some(limit) } else { None };
         let end = loop {
-            match this.handle.poll(&mut this.waiter, this.limit, cx) {
+            match tree.poll(this.deadline.place(), &mut this.slot, limit, cx) {
                 Answer::Ended(end) => break end,
                 Answer::Pending => return Poll::Pending,
                 Answer::Alone(at) => {
                     ready!(this.by_tokio.poll_until(at, cx));
-                    this.handle.pass(at);
+                    tree.reach(at);
                 }
             }
         };
@@ -50,8 +64,8 @@ impl Future for Passed {
 
 impl Drop for Passed {
     fn drop(&mut self) {
-        if let Some(waiter) = self.waiter {
-            self.handle.forget(waiter);
+        if let Some(slot) = self.slot {
+            self.deadline.tree.forget(slot);
         }
     }
 }

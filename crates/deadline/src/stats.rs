@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::sync::TimingWheel;
-use crate::tree::{Ended, Handle, instant_after};
+use crate::tree::{Ended, instant_after};
 
 /// How many depths [`DeadlineStats`] tells apart. The last one counts all that are deeper too.
 pub const DEPTHS: usize = 8;
@@ -89,7 +89,7 @@ impl DeadlineCounters {
         } else {
             Some(Used { counts: self.counts.clone(), since: now })
         };
-        Handle::root(wheel, instant, used).into()
+        Deadline::root(wheel, instant, used)
     }
 
     /// What was counted so far.
