@@ -101,10 +101,10 @@ impl Waiter {
         self.at = None;
         self.waker.take()
     }
-}
 
-fn is_of(kept: &Option<Waker>, waker: &Waker) -> bool {
-    kept.as_ref().is_some_and(|kept| kept.will_wake(waker))
+    fn is_of(&self, node: Place, waker: &Waker) -> bool {
+        self.node == node && self.waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
+    }
 }
 
 /// What a future that waits is told.
@@ -118,10 +118,21 @@ pub(crate) enum Answer {
 enum Timer {
     /// Until a first future waits.
     Unarmed,
-    /// Fires at this instant. It calls the bell, or the first task if `is_of_first`, which then has to look for itself.
-    Armed { sleep: Sleep, fires: Instant, is_of_first: bool },
+    /// Fires at this instant.
+    Armed { sleep: Sleep, fires: Instant, calls: Calls },
     /// A thread polls it. `again` asks that thread to look at the state once more.
     Taken { again: bool },
+}
+
+/// Whom the timer calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// Wakes those that are due.
+    Bell,
+    /// The first task, which looks for itself. No other task has asked for the timer.
+    First,
+    /// A task that was the first.
+    Nobody,
 }
 
 /// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
@@ -237,42 +248,77 @@ impl Tree {
         limit: Option<Instant>,
         cx: &Context<'_>,
     ) -> Answer {
-        // Cloned and dropped while the lock is not held.
-        let (mut clone, mut left) = (None, Vec::new());
         let mut state = self.lock();
+        let mut is_new = true;
         loop {
             let (passes, end) = state.ends(place, limit, state.reached);
             if let Some(end) = end {
-                if let (Ended::Passed, Some(used)) = (end, &self.used) {
-                    state.count_passed(used, place, limit);
-                }
-                return Answer::Ended(end);
+                return self.ended(state, place, limit, end);
             }
-            let waiter = state.waiter(place, slot, cx.waker());
-            let is_new = !is_of(&waiter.waker, cx.waker());
-            if is_new {
-                let Some(waker) = clone.take() else {
-                    drop(state);
-                    clone = Some(cx.waker().clone());
-                    state = self.lock();
-                    continue;
-                };
-                left.extend(waiter.waker.replace(waker));
-            }
-            if state.timer.covers(passes, slot.is_none() && !is_new, &self.wheel) {
-                let waiter = match *slot {
-                    Some(slot) => &mut state.others[slot],
-                    None => &mut state.first,
-                };
+            let (waiter, timer) = state.waiter(*slot);
+            // A waker need not be known by its clone, so a future registers once and no more before it asks the wheel.
+            if is_new && !waiter.is_of(place, cx.waker()) {
+                is_new = false;
+                state = self.register(state, place, slot, cx.waker());
+            } else if timer.covers(passes, slot.is_none(), &self.wheel) {
                 waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
                 return Answer::Pending;
-            }
-            let is_armed;
-            (state, is_armed) = self.arm(state, Some((passes, cx.waker())));
-            if !is_armed {
-                return Answer::Alone(passes);
+            } else {
+                is_new = true;
+                let is_armed;
+                (state, is_armed) = self.arm(state, Some((passes, cx.waker())));
+                if !is_armed {
+                    return Answer::Alone(passes);
+                }
             }
         }
+    }
+
+    #[cold]
+    fn ended(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        place: Place,
+        limit: Option<Instant>,
+        end: Ended,
+    ) -> Answer {
+        if let (Ended::Passed, Some(used)) = (end, &self.used) {
+            state.count_passed(used, place, limit);
+        }
+        Answer::Ended(end)
+    }
+
+    /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one.
+    #[cold]
+    fn register<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        node: Place,
+        slot: &mut Option<usize>,
+        waker: &Waker,
+    ) -> MutexGuard<'a, State> {
+        drop(state);
+        let waker = waker.clone();
+        let mut state = self.lock();
+        let State { first, others, timer, .. } = &mut *state;
+        let before = if slot.is_none() && first.waker.is_none() {
+            (first.node, first.waker) = (node, Some(waker));
+            if let Timer::Armed { calls, .. } = timer
+                && *calls == Calls::First
+            {
+                *calls = Calls::Nobody;
+            }
+            None
+        } else {
+            let slot = slot.get_or_insert_with(|| others.insert(Waiter { node, ..Waiter::default() }));
+            others[*slot].waker.replace(waker)
+        };
+        if before.is_some() {
+            drop(state);
+            drop(before);
+            state = self.lock();
+        }
+        state
     }
 
     /// Takes a future out of the list.
@@ -302,7 +348,7 @@ impl Tree {
                 return (state, is_armed);
             };
             // The first task needs no bell while it is the only one that waits for the timer.
-            let first = own.filter(|(_, own)| is_of(&state.first.waker, own));
+            let first = own.filter(|(_, own)| state.first.is_of(state.first.node, own));
             let first = first.filter(|_| state.others.iter().all(|(_, waiter)| waiter.at.is_none()));
             state.timer = Timer::Taken { again: false };
             drop(state);
@@ -325,7 +371,8 @@ impl Tree {
                     continue;
                 }
                 Poll::Pending => {
-                    state.timer = Timer::Armed { sleep, fires: at, is_of_first: first.is_some() };
+                    let calls = if first.is_some() { Calls::First } else { Calls::Bell };
+                    state.timer = Timer::Armed { sleep, fires: at, calls };
                     return (state, is_armed);
                 }
                 Poll::Ready(Ok(())) => {
@@ -387,18 +434,23 @@ impl Wake for Bell {
 }
 
 impl Timer {
-    /// Whether it is seen to that a task is woken by `at`. `is_first` tells that it is the first, and since its last poll.
+    /// Whether it is seen to that a task is woken by `at`, which may be the first.
+    #[inline]
     fn covers(&mut self, at: Instant, is_first: bool, wheel: &TimingWheel) -> bool {
         match self {
-            Self::Unarmed => false,
-            Self::Armed { fires, is_of_first: false, .. } => *fires <= at,
-            Self::Armed { fires, sleep, .. } => {
-                *fires <= at && is_first && !sleep.is_elapsed() && !wheel.is_ended()
+            Self::Armed { fires, sleep, calls } => {
+                let is_called = match calls {
+                    Calls::Bell => true,
+                    Calls::First => is_first && !sleep.is_elapsed() && !wheel.is_ended(),
+                    Calls::Nobody => false,
+                };
+                is_called && *fires <= at
             }
             Self::Taken { again } => {
                 *again = true;
                 true
             }
+            Self::Unarmed => false,
         }
     }
 }
@@ -428,6 +480,7 @@ impl State {
     }
 
     /// When a deadline or a `limit` under it passes, and how it has ended by `now`.
+    #[inline]
     fn ends(&self, place: Place, limit: Option<Instant>, now: Option<Instant>) -> (Instant, Option<Ended>) {
         let (mut passes, mut cancelled) = (self.root.at, self.root.cancelled);
         if let Some(limit) = limit
@@ -435,15 +488,17 @@ impl State {
         {
             passes = limit;
         }
-        for index in chain(&self.children, place) {
+        let mut place = place;
+        while let Some(index) = place {
             let node = &self.children[index];
             passes = passes.min(node.at);
             cancelled = cancelled.into_iter().chain(node.cancelled).min();
+            place = node.parent;
         }
         let end = match cancelled {
+            None if now.is_none_or(|now| now < passes) => None,
             Some(at) if at < passes => Some(Ended::Cancelled),
-            Some(_) => Some(Ended::Passed),
-            None => now.is_some_and(|now| now >= passes).then_some(Ended::Passed),
+            _ => Some(Ended::Passed),
         };
         (passes, end)
     }
@@ -458,16 +513,13 @@ impl State {
         self.ends(place, None, None).0
     }
 
-    /// The place of a future's task, which is new if it is of neither.
-    fn waiter(&mut self, node: Place, slot: &mut Option<usize>, waker: &Waker) -> &mut Waiter {
-        let first = &mut self.first;
-        if slot.is_none() && (first.waker.is_none() || (first.node == node && is_of(&first.waker, waker))) {
-            first.node = node;
-            return first;
-        }
-        let new = || self.others.insert(Waiter { node, ..Waiter::default() });
-        let index = *slot.get_or_insert_with(new);
-        &mut self.others[index]
+    /// A future's place, which is the first's if it has none of its own; and the timer.
+    fn waiter(&mut self, slot: Option<usize>) -> (&mut Waiter, &mut Timer) {
+        let waiter = match slot {
+            Some(slot) => &mut self.others[slot],
+            None => &mut self.first,
+        };
+        (waiter, &mut self.timer)
     }
 
     /// The children, and all that wait.
