@@ -39,20 +39,25 @@ impl Passed {
 impl Future for Passed {
     type Output = Ended;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let this = self.get_mut();
-        let tree = &this.deadline.tree;
-        if let Limit::In(after) = this.limit {
-            this.limit = Limit::At(instant_in(&tree.wheel, after));
-        }
-        let limit = if let Limit::At(limit) = this.limit { Some(limit) } else { None };
+        let Self { deadline, limit, slot, by_tokio } = self.get_mut();
+        let limit = match limit {
+            Limit::None => None,
+            Limit::At(limit) => Some(*limit),
+            Limit::In(after) => {
+                let at = instant_in(&deadline.tree.wheel, *after);
+                *limit = Limit::At(at);
+                Some(at)
+            }
+        };
         let end = loop {
-            match tree.poll(this.deadline.place(), &mut this.slot, limit, cx) {
+            match deadline.tree.poll(deadline.place(), slot, limit, cx) {
                 Answer::Ended(end) => break end,
                 Answer::Pending => return Poll::Pending,
                 Answer::Alone(at) => {
-                    ready!(this.by_tokio.poll_until(at, cx));
-                    tree.reach(at);
+                    ready!(by_tokio.poll_until(at, cx));
+                    deadline.tree.reach(at);
                 }
             }
         };
