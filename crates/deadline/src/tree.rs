@@ -125,7 +125,6 @@ enum Timer {
 }
 
 /// Whom the timer calls.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
     /// Wakes those that are due.
     Bell,
@@ -226,7 +225,7 @@ impl Tree {
         if let Some(at) = state.earliest()
             && !state.timer.covers(at, true, &self.wheel)
         {
-            state = self.arm(state, None).0;
+            state = self.arm(state, None, None).0;
         }
         drop(state);
         wake_all(wakers);
@@ -248,8 +247,10 @@ impl Tree {
         limit: Option<Instant>,
         cx: &Context<'_>,
     ) -> Answer {
-        let mut state = self.lock();
+        // No waker is cloned or dropped while the lock is held.
+        let mut clone = None;
         let mut is_new = true;
+        let mut state = self.lock();
         loop {
             let (passes, end) = state.ends(place, limit, state.reached);
             if let Some(end) = end {
@@ -258,15 +259,26 @@ impl Tree {
             let (waiter, timer) = state.waiter(*slot);
             // A waker need not be known by its clone, so a future registers once and no more before it asks the wheel.
             if is_new && !waiter.is_of(place, cx.waker()) {
+                let Some(waker) = clone.take() else {
+                    drop(state);
+                    clone = Some(cx.waker().clone());
+                    state = self.lock();
+                    continue;
+                };
                 is_new = false;
-                state = self.register(state, place, slot, cx.waker());
+                if let Some(before) = state.register(place, slot, waker) {
+                    drop(state);
+                    drop(before);
+                    state = self.lock();
+                }
             } else if timer.covers(passes, slot.is_none(), &self.wheel) {
                 waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
                 return Answer::Pending;
             } else {
                 is_new = true;
                 let is_armed;
-                (state, is_armed) = self.arm(state, Some((passes, cx.waker())));
+                let first = slot.is_none().then_some(cx.waker());
+                (state, is_armed) = self.arm(state, Some(passes), first);
                 if !is_armed {
                     return Answer::Alone(passes);
                 }
@@ -288,52 +300,20 @@ impl Tree {
         Answer::Ended(end)
     }
 
-    /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one.
-    #[cold]
-    fn register<'a>(
-        &'a self,
-        state: MutexGuard<'a, State>,
-        node: Place,
-        slot: &mut Option<usize>,
-        waker: &Waker,
-    ) -> MutexGuard<'a, State> {
-        drop(state);
-        let waker = waker.clone();
-        let mut state = self.lock();
-        let State { first, others, timer, .. } = &mut *state;
-        let before = if slot.is_none() && first.waker.is_none() {
-            (first.node, first.waker) = (node, Some(waker));
-            if let Timer::Armed { calls, .. } = timer
-                && *calls == Calls::First
-            {
-                *calls = Calls::Nobody;
-            }
-            None
-        } else {
-            let slot = slot.get_or_insert_with(|| others.insert(Waiter { node, ..Waiter::default() }));
-            others[*slot].waker.replace(waker)
-        };
-        if before.is_some() {
-            drop(state);
-            drop(before);
-            state = self.lock();
-        }
-        state
-    }
-
     /// Takes a future out of the list.
     pub(crate) fn forget(&self, slot: usize) {
         let waiter = self.lock().others.remove(slot);
         drop(waiter);
     }
 
-    /// Arms the timer for the earliest limit, which may be that of the caller's `own` task, and wakes the tasks whose limits
-    /// it has reached. Lets go of the lock meanwhile. Returns false if the wheel refused the timer. Then the others are
-    /// woken, to ask for themselves.
+    /// Arms the timer for the earliest limit, which may be the caller's `own`, and wakes the tasks whose limits it has
+    /// reached. Lets go of the lock meanwhile. `first` is the waker of a caller that is the first task. Returns false if
+    /// the wheel refused the timer. Then the others are woken, to ask for themselves.
     fn arm<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
-        mut own: Option<(Instant, &Waker)>,
+        mut own: Option<Instant>,
+        first: Option<&Waker>,
     ) -> (MutexGuard<'a, State>, bool) {
         let (mut found, mut fires) = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
             Timer::Taken { .. } => return (state, true),
@@ -342,13 +322,13 @@ impl Tree {
         };
         let mut is_armed = true;
         loop {
-            let earliest = state.earliest().into_iter().chain(own.map(|(at, _)| at)).chain(fires).min();
+            let earliest = state.earliest().into_iter().chain(own).chain(fires).min();
             let Some(at) = earliest else {
                 state.timer = Timer::Unarmed;
                 return (state, is_armed);
             };
             // The first task needs no bell while it is the only one that waits for the timer.
-            let first = own.filter(|(_, own)| state.first.is_of(state.first.node, own));
+            let first = first.filter(|first| state.first.is_of(state.first.node, first));
             let first = first.filter(|_| state.others.iter().all(|(_, waiter)| waiter.at.is_none()));
             state.timer = Timer::Taken { again: false };
             drop(state);
@@ -357,7 +337,7 @@ impl Tree {
                 Pin::new(&mut sleep).reset(at);
             }
             let polled = match first {
-                Some((_, waker)) => sleep.poll_wait(&mut Context::from_waker(waker)),
+                Some(waker) => sleep.poll_wait(&mut Context::from_waker(waker)),
                 None => {
                     let bell = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
                     sleep.poll_wait(&mut Context::from_waker(&bell))
@@ -376,7 +356,7 @@ impl Tree {
                     return (state, is_armed);
                 }
                 Poll::Ready(Ok(())) => {
-                    own = own.filter(|(own, _)| *own > at);
+                    own = own.filter(|own| *own > at);
                     state.reach(at)
                 }
                 Poll::Ready(Err(_)) => {
@@ -428,7 +408,7 @@ struct Bell(Weak<Tree>);
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         if let Some(tree) = self.0.upgrade() {
-            drop(tree.arm(tree.lock(), None));
+            drop(tree.arm(tree.lock(), None, None));
         }
     }
 }
@@ -511,6 +491,20 @@ impl State {
     /// The instant at which a deadline passes.
     pub(crate) fn passes(&self, place: Place) -> Instant {
         self.ends(place, None, None).0
+    }
+
+    /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one. Returns the waker that
+    /// was there.
+    fn register(&mut self, node: Place, slot: &mut Option<usize>, waker: Waker) -> Option<Waker> {
+        if slot.is_none() && self.first.waker.is_none() {
+            (self.first.node, self.first.waker) = (node, Some(waker));
+            if let Timer::Armed { calls: calls @ Calls::First, .. } = &mut self.timer {
+                *calls = Calls::Nobody;
+            }
+            return None;
+        }
+        let slot = slot.get_or_insert_with(|| self.others.insert(Waiter { node, ..Waiter::default() }));
+        self.others[*slot].waker.replace(waker)
     }
 
     /// A future's place, which is the first's if it has none of its own; and the timer.

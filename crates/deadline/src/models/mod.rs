@@ -4,7 +4,7 @@ pub(crate) mod wheel;
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -43,11 +43,34 @@ impl Model {
 
     /// Waits for the end, as `Passed` does.
     fn wait(&self, deadline: &Deadline) -> Ended {
+        block_on(self.end(deadline, None))
+    }
+
+    /// Waits for two ends in one task: that of a deadline, and a limit under it.
+    fn wait_for_both(&self, deadline: &Deadline, limit: u32) -> [Ended; 2] {
+        let (mut first, mut second) =
+            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(self.at(limit)))));
+        let mut ends = [None; 2];
+        block_on(poll_fn(|cx| {
+            for (end, future) in
+                ends.iter_mut().zip([first.as_mut() as Pin<&mut dyn Future<Output = _>>, second.as_mut()])
+            {
+                if end.is_none()
+                    && let Poll::Ready(ended) = future.poll(cx)
+                {
+                    *end = Some(ended);
+                }
+            }
+            if let [Some(first), Some(second)] = ends { Poll::Ready([first, second]) } else { Poll::Pending }
+        }))
+    }
+
+    async fn end(&self, deadline: &Deadline, limit: Option<Instant>) -> Ended {
         let mut waiter = None;
         let mut alone = None;
-        let end = block_on(poll_fn(|cx| {
+        let end = poll_fn(|cx| {
             loop {
-                match deadline.tree.poll(deadline.place(), &mut waiter, None, cx) {
+                match deadline.tree.poll(deadline.place(), &mut waiter, limit, cx) {
                     Answer::Ended(end) => break Poll::Ready(end),
                     Answer::Pending => break Poll::Pending,
                     Answer::Alone(at) => {
@@ -61,7 +84,8 @@ impl Model {
                     }
                 }
             }
-        }));
+        })
+        .await;
         if let Some(waiter) = waiter {
             deadline.tree.forget(waiter);
         }
@@ -294,6 +318,47 @@ fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
         let end = waits.join().unwrap();
         ends.join().unwrap();
         model.drop_tree([root]);
+        name(end)
+    });
+}
+
+#[test]
+fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
+    check(["passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let waits = spawn(&model, &root, |model, root| {
+            let end = model.wait(root);
+            assert!(model.wheel.current_time() >= model.at(10), "early");
+            end
+        });
+        let passes = spawn(&model, &root, |model, _| {
+            model.wheel.advance(SECOND * 5);
+            model.wheel.advance(SECOND * 5);
+        });
+        let ends = model.wait_for_both(&root, 5);
+        passes.join().unwrap();
+        assert_eq!(ends, [waits.join().unwrap(); 2]);
+        model.drop_tree([root]);
+        name(ends[0])
+    });
+}
+
+#[test]
+fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
+    check(["cancelled", "passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let child = root.child_at(model.at(8));
+        let moves = spawn(&model, &root, |model, root| {
+            assert!(root.reset(model.at(5)));
+            model.wheel.advance(SECOND * 5);
+        });
+        let cancels = spawn(&model, &child, |_, child| child.cancel());
+        let end = model.wait(&child);
+        moves.join().unwrap();
+        cancels.join().unwrap();
+        model.drop_tree([child, root]);
         name(end)
     });
 }

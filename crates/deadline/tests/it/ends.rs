@@ -50,6 +50,45 @@ async fn a_call_ends_at_its_own_limit_and_the_deadline_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_may_wait_for_several_deadlines_of_a_tree_at_once() {
+    let start = Instant::now();
+    let request = TimingWheel::new().deadline_in(ms(50));
+    for part in [request.child_in(ms(20)), request.child_in(ms(30)), request.child_in(ms(80))] {
+        let at = part.instant();
+        let work = request.run(part.run(request.run_in(ms(70), pending::<()>())));
+        let _end = work.await;
+        assert_eq!(Instant::now(), at, "{:?}", start.elapsed());
+    }
+    assert_eq!(start.elapsed(), ms(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_goes_to_another_task_is_ended_there() {
+    for others in 0..2 {
+        let deadline = TimingWheel::new().deadline_in(ms(50));
+        let other = deadline.clone();
+        let _others: Vec<_> = (0..others)
+            .map(|_| {
+                let mut other = task::spawn(other.passed());
+                assert!(other.poll().is_pending());
+                other
+            })
+            .collect();
+        let mut here = Box::pin(deadline.run(pending::<()>()));
+        assert!(task::spawn(here.as_mut()).poll().is_pending());
+        let mut there = task::spawn(here);
+        assert!(there.poll().is_pending());
+        let call = deadline.run_in(ms(10), pending::<()>()).await;
+        assert_eq!(call, Err(Ended::Passed));
+        sleep(ms(39)).await;
+        assert!(there.poll().is_pending());
+        sleep(ms(2)).await;
+        assert!(there.is_woken());
+        assert_eq!(there.await, Err(Ended::Passed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancel_ends_children_and_not_the_parent() {
     let parent = TimingWheel::new().deadline_in(ms(50));
     let child = parent.child();
