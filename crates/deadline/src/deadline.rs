@@ -47,8 +47,8 @@ impl DeadlineExt for TimingWheel {
 /// # A wheel that is full or has ended
 /// A deadline ends nothing before its time, whatever its wheel does. If the wheel refuses the timer, each future under the
 /// deadline waits by one of tokio's timers, with tokio's precision, as a
-/// [timeout](timingwheel::TimingWheel::timeout) does. Such timers are not counted as pending. The wheel is asked again
-/// when a further future begins to wait, and when the deadline is [moved](Self::reset). Cancelling works as ever.
+/// [timeout](timingwheel::TimingWheel::timeout) does. Such timers are not counted as pending. Each future asks the wheel
+/// again when it is polled, also because the deadline was [moved](Self::reset). Cancelling works as ever.
 ///
 /// # Panics
 /// Polling a future under a deadline panics if the wheel has refused the timer and tokio has no timers there: outside of a
@@ -106,7 +106,7 @@ impl Deadline {
         Self { tree: self.tree.clone(), child: Some(Child::new(&self.tree, self.child.as_ref(), instant)) }
     }
 
-    /// The instant at which it passes: the earliest of its own and its ancestors'.
+    /// The instant at which it passes: the earliest of its own and its ancestors'. A cancel does not change it.
     #[must_use]
     pub fn instant(&self) -> Instant {
         self.tree.lock().passes(self.place())
@@ -134,7 +134,28 @@ impl Deadline {
     /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
     /// deadline that has ended stays so.
     ///
-    /// An ancestor that is earlier still ends it.
+    /// An ancestor that is earlier still ends it. An instant that has come ends it now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{DeadlineExt, Ended};
+    /// use tokio::time::sleep;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let download = TimingWheel::new().deadline_in(2 * second);
+    /// for _part in 0..5 {
+    ///     download.run(sleep(second)).await.unwrap();
+    ///     assert!(download.reset_after(2 * second), "it goes on");
+    /// }
+    /// assert_eq!(download.run(sleep(3 * second)).await, Err(Ended::Passed));
+    /// assert!(!download.reset_after(second), "it has ended");
+    /// # }
+    /// ```
     pub fn reset(&self, instant: Instant) -> bool {
         self.tree.reset(self.place(), instant)
     }
@@ -166,10 +187,13 @@ impl Deadline {
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
-    /// It costs no timer of its own, and allocates only where the request's timer has to be armed or its list grows.
+    /// It costs no timer of its own, and allocates only if other tasks wait under the deadline too.
     ///
     /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
     /// a look at the clock.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
     ///
     /// # Errors
     /// As [`run`](Self::run). [`Ended::Passed`] if the limit came first: [`has_ended`](Self::has_ended) tells which.
@@ -181,6 +205,30 @@ impl Deadline {
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{DeadlineExt, Ended};
+    /// use tokio::{select, sync::mpsc};
+    ///
+    /// let deadline = TimingWheel::new().deadline_in(Duration::from_secs(2));
+    /// let (sender, mut parts) = mpsc::channel(8);
+    /// sender.send("first").await.unwrap();
+    /// let mut found = Vec::new();
+    /// let end = loop {
+    ///     select! {
+    ///         Some(part) = parts.recv() => found.push(part),
+    ///         end = deadline.passed() => break end,
+    ///     }
+    /// };
+    /// assert_eq!((found, end), (vec!["first"], Ended::Passed), "what has come in time");
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping it loses nothing.

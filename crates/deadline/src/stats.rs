@@ -55,8 +55,8 @@ pub struct DeadlineStats {
     /// instant.
     pub used: [u64; 10],
     /// Deadlines that passed, by depth: 0 is the request's own, 1 that of its children and of calls with a limit, and so
-    /// on. Deadlines that end with an ancestor are not counted. A child that passed while no future waited under it may
-    /// not be counted.
+    /// on. Deadlines that end with an ancestor are not counted. Below the request, a deadline is counted when a future
+    /// under it has told that it passed.
     pub passed: [u64; DEPTHS],
     /// Deadlines that were cancelled, by depth, as `passed`.
     pub cancelled: [u64; DEPTHS],

@@ -3,9 +3,12 @@
 //! Ground rules:
 //! - [`State`] is under the tree's lock. No code of a user's runs under it: wakers are cloned, woken and dropped outside.
 //! - A child is in the tree for as long as its [`Child`] is referred to, so an index of one that is referred to is valid.
-//! - A deadline's end is reckoned, not kept: it follows from the instants and cancels of its ancestors and itself. An
-//!   instant only moves while it is to come, by the clock that is read under the lock, and never into the past. So what
-//!   one thread has seen ended stays so for all.
+//! - A deadline's end is reckoned, not kept: it follows from the instants and cancels of its ancestors and itself. A
+//!   deadline that has ended, by the clock that is read under the lock, is neither moved nor cancelled, and what happens
+//!   above it later changes nothing. So what one thread has seen ended stays so for all.
+//! - The first task that waits stands apart from the list. It stays registered when its future is gone, so that its next
+//!   future finds it there. While no other task asks for the timer, the timer wakes that task itself, which then has to
+//!   look: nobody else has seen the timer fire.
 //! - The timer fires no later than the earliest [`Waiter::at`]. It may fire earlier, for a deadline that was moved or a
 //!   future that is gone. Then it is armed anew.
 //! - The timer is polled, moved and dropped outside of the lock, because any of these may drop other timers' wakers. A
@@ -213,7 +216,7 @@ impl Tree {
         if state.end(place, now).is_some() {
             return false;
         }
-        state.node_mut(place).at = at.max(now);
+        state.node_mut(place).at = at;
         let (children, waiters) = state.waiters();
         let mut wakers = Vec::new();
         for waiter in waiters.filter(|waiter| is_below(children, waiter.node, place)) {
@@ -462,25 +465,21 @@ impl State {
     /// When a deadline or a `limit` under it passes, and how it has ended by `now`.
     #[inline]
     fn ends(&self, place: Place, limit: Option<Instant>, now: Option<Instant>) -> (Instant, Option<Ended>) {
-        let (mut passes, mut cancelled) = (self.root.at, self.root.cancelled);
-        if let Some(limit) = limit
-            && limit < passes
-        {
-            passes = limit;
+        let (mut passes, mut end, mut next) = (limit, None, place);
+        loop {
+            let node = next.map_or(&self.root, |index| &self.children[index]);
+            // One that had ended before was not cancelled, so neither had what is above. Below, a deadline may have passed.
+            if let (None, Some(at)) = (end, node.cancelled) {
+                let has_passed = passes.is_some_and(|passes| passes <= at);
+                end = Some(if has_passed { Ended::Passed } else { Ended::Cancelled });
+            }
+            let earliest = passes.map_or(node.at, |passes| passes.min(node.at));
+            if next.is_none() {
+                let has_passed = now.is_some_and(|now| now >= earliest);
+                return (earliest, end.or(has_passed.then_some(Ended::Passed)));
+            }
+            (passes, next) = (Some(earliest), node.parent);
         }
-        let mut place = place;
-        while let Some(index) = place {
-            let node = &self.children[index];
-            passes = passes.min(node.at);
-            cancelled = cancelled.into_iter().chain(node.cancelled).min();
-            place = node.parent;
-        }
-        let end = match cancelled {
-            None if now.is_none_or(|now| now < passes) => None,
-            Some(at) if at < passes => Some(Ended::Cancelled),
-            _ => Some(Ended::Passed),
-        };
-        (passes, end)
     }
 
     /// How a deadline has ended by `now`, and by what the timer has seen of the time.

@@ -92,10 +92,10 @@ impl Model {
         end
     }
 
-    /// A future that is polled once and dropped.
+    /// A future that is polled once and dropped. By loom's waker, which need not know its clones.
     fn poll_and_drop(&self, deadline: &Deadline, limit: Option<u32>) {
         let mut waiter = None;
-        block_on(poll_fn(|cx| {
+        loom::future::block_on(poll_fn(|cx| {
             let limit = limit.map(|limit| self.wheel.current_time() + SECOND * limit);
             deadline.tree.poll(deadline.place(), &mut waiter, limit, cx);
             Poll::Ready(())

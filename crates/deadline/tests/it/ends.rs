@@ -89,6 +89,20 @@ async fn a_future_that_goes_to_another_task_is_ended_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_timer_of_a_task_that_was_cancelled_serves_the_next_task() {
+    let deadline = TimingWheel::new().deadline_in(ms(50));
+    let child = deadline.child_in(ms(20));
+    let mut cancelled = task::spawn(child.passed());
+    assert!(cancelled.poll().is_pending());
+    child.cancel();
+    let mut next = task::spawn(deadline.passed());
+    assert!(next.poll().is_pending());
+    sleep(ms(51)).await;
+    assert!(next.is_woken());
+    assert_eq!((cancelled.await, next.await), (Ended::Cancelled, Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancel_ends_children_and_not_the_parent() {
     let parent = TimingWheel::new().deadline_in(ms(50));
     let child = parent.child();
@@ -119,6 +133,18 @@ async fn a_deadline_can_be_moved_both_ways_until_it_has_ended() {
     assert_eq!(start.elapsed(), ms(85));
     assert!(!deadline.reset_after(ms(50)), "it has passed");
     assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_into_the_past_ends_a_deadline_now_and_changes_no_end_before() {
+    let deadline = TimingWheel::new().deadline_in(ms(50));
+    let (start, child) = (Instant::now(), deadline.child());
+    sleep(ms(20)).await;
+    child.cancel();
+    assert!(deadline.reset(start + ms(10)));
+    assert_eq!(deadline.instant(), start + ms(10));
+    assert_eq!((deadline.passed().await, child.passed().await), (Ended::Passed, Ended::Cancelled));
+    assert_eq!(start.elapsed(), ms(20));
 }
 
 #[tokio::test(start_paused = true)]
