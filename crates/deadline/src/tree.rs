@@ -257,7 +257,10 @@ impl Tree {
         loop {
             let (passes, end) = state.ends(place, limit, state.reached);
             if let Some(end) = end {
-                return self.ended(state, place, limit, end);
+                if let (Ended::Passed, Some(used)) = (end, &self.used) {
+                    state.count_passed(used, place, limit);
+                }
+                return Answer::Ended(end);
             }
             let (waiter, timer) = state.waiter(*slot);
             // A waker need not be known by its clone, so a future registers once and no more before it asks the wheel.
@@ -287,20 +290,6 @@ impl Tree {
                 }
             }
         }
-    }
-
-    #[cold]
-    fn ended(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        place: Place,
-        limit: Option<Instant>,
-        end: Ended,
-    ) -> Answer {
-        if let (Ended::Passed, Some(used)) = (end, &self.used) {
-            state.count_passed(used, place, limit);
-        }
-        Answer::Ended(end)
     }
 
     /// Takes a future out of the list.
@@ -539,6 +528,7 @@ impl State {
 
     /// Counts a deadline that a future has seen passing: the earliest above it, and of two the upper one. A limit counts as
     /// a child's deadline.
+    #[cold]
     fn count_passed(&mut self, used: &Used, place: Place, limit: Option<Instant>) {
         let passes = self.passes(place);
         let mut places: Vec<Place> = chain(&self.children, place).map(Some).chain([None]).collect();
