@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::run::{Passed, Run};
+use crate::run::{Limit, Passed, Run};
 use crate::stats::Used;
 use crate::sync::TimingWheel;
 use crate::tree::{Child, Ended, Place, Tree, instant_in};
@@ -201,7 +201,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        Run::new(Passed::new(self.clone(), Some(limit)), future.into_future())
+        Run::new(Passed::new(self.clone(), Limit::In(limit)), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -236,7 +236,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn passed(&self) -> Passed {
-        Passed::new(self.clone(), None)
+        Passed::new(self.clone(), Limit::None)
     }
 
     /// How it ended, if it has.

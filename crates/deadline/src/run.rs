@@ -22,8 +22,9 @@ pub struct Passed {
     by_tokio: ByTokio,
 }
 
+/// A future's own limit.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+pub(crate) enum Limit {
     None,
     /// From the first poll on.
     In(Duration),
@@ -31,8 +32,8 @@ enum Limit {
 }
 
 impl Passed {
-    pub(crate) fn new(deadline: Deadline, limit: Option<Duration>) -> Self {
-        Self { deadline, limit: limit.map_or(Limit::None, Limit::In), slot: None, by_tokio: ByTokio(None) }
+    pub(crate) const fn new(deadline: Deadline, limit: Limit) -> Self {
+        Self { deadline, limit, slot: None, by_tokio: ByTokio(None) }
     }
 }
 
