@@ -1,13 +1,15 @@
 //! [`Deadline`]: the value that a request carries.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::run::{Passed, Run};
+use crate::run::{Limit, Passed, Run};
+use crate::stats::Used;
 use crate::sync::TimingWheel;
-use crate::tree::{Ended, Handle, instant_in};
+use crate::tree::{Child, Ended, Place, Tree, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -29,7 +31,7 @@ impl DeadlineExt for TimingWheel {
     }
 
     fn deadline_at(&self, instant: Instant) -> Deadline {
-        Handle::root(self, instant, None).into()
+        Deadline::root(self, instant, None)
     }
 }
 
@@ -45,8 +47,8 @@ impl DeadlineExt for TimingWheel {
 /// # A wheel that is full or has ended
 /// A deadline ends nothing before its time, whatever its wheel does. If the wheel refuses the timer, each future under the
 /// deadline waits by one of tokio's timers, with tokio's precision, as a
-/// [timeout](timingwheel::TimingWheel::timeout) does. Such timers are not counted as pending. The wheel is asked again
-/// when a further future begins to wait, and when the deadline is [moved](Self::reset). Cancelling works as ever.
+/// [timeout](timingwheel::TimingWheel::timeout) does. Such timers are not counted as pending. Each future asks the wheel
+/// again when it is polled, also because the deadline was [moved](Self::reset). Cancelling works as ever.
 ///
 /// # Panics
 /// Polling a future under a deadline panics if the wheel has refused the timer and tokio has no timers there: outside of a
@@ -72,16 +74,20 @@ impl DeadlineExt for TimingWheel {
 /// ```
 #[derive(Clone)]
 pub struct Deadline {
-    handle: Handle,
-}
-
-impl From<Handle> for Deadline {
-    fn from(handle: Handle) -> Self {
-        Self { handle }
-    }
+    pub(crate) tree: Arc<Tree>,
+    /// `None` for the root.
+    child: Option<Arc<Child>>,
 }
 
 impl Deadline {
+    pub(crate) fn root(wheel: &TimingWheel, instant: Instant, used: Option<Used>) -> Self {
+        Self { tree: Tree::new(wheel, instant, used), child: None }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.child.as_ref().map(|child| child.index)
+    }
+
     /// A deadline that ends with this one, and can be cancelled or moved alone.
     #[must_use]
     pub fn child(&self) -> Self {
@@ -91,25 +97,25 @@ impl Deadline {
     /// A deadline `after` from now, or with this one if that is earlier.
     #[must_use]
     pub fn child_in(&self, after: Duration) -> Self {
-        self.child_at(self.handle.tree.instant_in(after))
+        self.child_at(instant_in(&self.tree.wheel, after))
     }
 
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        self.handle.child(instant).into()
+        Self { tree: self.tree.clone(), child: Some(Child::new(&self.tree, self.child.as_ref(), instant)) }
     }
 
-    /// The instant at which it passes: the earliest of its own and its ancestors'.
+    /// The instant at which it passes: the earliest of its own and its ancestors'. A cancel does not change it.
     #[must_use]
     pub fn instant(&self) -> Instant {
-        self.handle.instant()
+        self.tree.lock().passes(self.place())
     }
 
     /// The time that is left; zero if it has passed.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.handle.remaining()
+        self.instant().saturating_duration_since(self.tree.wheel.current_time())
     }
 
     /// Whether its instant has come, by the wheel's clock.
@@ -128,19 +134,40 @@ impl Deadline {
     /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
     /// deadline that has ended stays so.
     ///
-    /// An ancestor that is earlier still ends it.
+    /// An ancestor that is earlier still ends it. An instant that has come ends it now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{DeadlineExt, Ended};
+    /// use tokio::time::sleep;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let download = TimingWheel::new().deadline_in(2 * second);
+    /// for _part in 0..5 {
+    ///     download.run(sleep(second)).await.unwrap();
+    ///     assert!(download.reset_after(2 * second), "it goes on");
+    /// }
+    /// assert_eq!(download.run(sleep(3 * second)).await, Err(Ended::Passed));
+    /// assert!(!download.reset_after(second), "it has ended");
+    /// # }
+    /// ```
     pub fn reset(&self, instant: Instant) -> bool {
-        self.handle.reset(instant)
+        self.tree.reset(self.place(), instant)
     }
 
     /// Moves it to `after` from now, as [`reset`](Self::reset).
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.reset(self.handle.tree.instant_in(after))
+        self.reset(instant_in(&self.tree.wheel, after))
     }
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
-        self.handle.cancel();
+        self.tree.cancel(self.place());
     }
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.
@@ -160,10 +187,13 @@ impl Deadline {
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
-    /// It costs no timer of its own, and allocates only where the request's timer has to be armed or its list grows.
+    /// It costs no timer of its own, and allocates only if other tasks wait under the deadline too.
     ///
     /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
     /// a look at the clock.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
     ///
     /// # Errors
     /// As [`run`](Self::run). [`Ended::Passed`] if the limit came first: [`has_ended`](Self::has_ended) tells which.
@@ -171,10 +201,34 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        Run::new(Passed::new(self.handle.clone(), Some(limit)), future.into_future())
+        Run::new(Passed::new(self.clone(), Limit::In(limit)), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{DeadlineExt, Ended};
+    /// use tokio::{select, sync::mpsc};
+    ///
+    /// let deadline = TimingWheel::new().deadline_in(Duration::from_secs(2));
+    /// let (sender, mut parts) = mpsc::channel(8);
+    /// sender.send("first").await.unwrap();
+    /// let mut found = Vec::new();
+    /// let end = loop {
+    ///     select! {
+    ///         Some(part) = parts.recv() => found.push(part),
+    ///         end = deadline.passed() => break end,
+    ///     }
+    /// };
+    /// assert_eq!((found, end), (vec!["first"], Ended::Passed), "what has come in time");
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping it loses nothing.
@@ -182,12 +236,12 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn passed(&self) -> Passed {
-        Passed::new(self.handle.clone(), None)
+        Passed::new(self.clone(), Limit::None)
     }
 
     /// How it ended, if it has.
     pub(crate) fn end(&self) -> Option<Ended> {
-        self.handle.end()
+        self.tree.lock().end(self.place(), self.tree.wheel.current_time())
     }
 }
 

@@ -38,11 +38,18 @@
 //! | how much of their time requests use, how many end and where | [`DeadlineCounters`]; feature `metrics` for exporters |
 //!
 //! # What it costs
-//! Making a deadline allocates once, and so does a child; the first child also makes a list. Nothing is armed until a future that runs under the deadline is
-//! pending. From then on the tree of a deadline and its children has one entry in the wheel. A further future takes a
-//! place in the tree's list, under a lock that only this request's tasks share. The entry moves only for a limit that is
-//! earlier than all before. When the entry fires, or a deadline is cancelled, each node of the tree is looked at with its
-//! ancestors. So make a root for each request, not one for a server, and no long chains.
+//! Making a deadline allocates once, and so does a child; the first child also makes a list. Nothing is armed until a
+//! future that runs under the deadline is pending. From then on the tree of a deadline and its children has one entry in
+//! the wheel. It moves only for a limit that is earlier than all before.
+//!
+//! While one task waits for one of the tree's deadlines, its further futures allocate and arm nothing: each takes a lock
+//! that only this request's tasks share, and with a limit of its own a look at the clock. A future of another task, or for
+//! another deadline of the tree, takes a place in a list. When the entry fires, or a deadline is moved or cancelled, all in
+//! that list are looked at. Each look at a deadline goes through its ancestors. So make a root for each request, not one
+//! for a server, and no long chains.
+//!
+//! The tree keeps the waker of the task that waited first, until the deadline is dropped or the waker is called. That task
+//! may be woken once more than it needs.
 //!
 //! Where an operation only needs a time limit for itself and for each of its calls, a [`ReusableDeadline`] costs less than
 //! any other form: no allocation, no lock, and one look at the clock for each call that waits.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use crate::run::{ByTokio, Run};
+use crate::run::{ByTokio, Limit, Run};
 use crate::sync::{Sleep, TimingWheel};
 use crate::tree::{Ended, instant_in};
 
@@ -93,7 +93,7 @@ impl ReusableDeadline {
     /// # Errors
     /// [`Ended::Passed`] if the deadline came first.
     pub fn run<F: IntoFuture>(&mut self, future: F) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, state: State::New(None) }, future.into_future())
+        Run::new(ReusablePassed { deadline: self, limit: Limit::None }, future.into_future())
     }
 
     /// Runs `future` until the operation's deadline, or for `limit` from when it is first found pending, if that is
@@ -106,7 +106,7 @@ impl ReusableDeadline {
         limit: Duration,
         future: F,
     ) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, state: State::New(Some(limit)) }, future.into_future())
+        Run::new(ReusablePassed { deadline: self, limit: Limit::In(limit) }, future.into_future())
     }
 }
 
@@ -115,21 +115,12 @@ impl ReusableDeadline {
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct ReusablePassed<'a> {
     deadline: &'a mut ReusableDeadline,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// Not polled, with a limit of its own or none.
-    New(Option<Duration>),
-    /// Ends at this instant. The timer fires no later.
-    Until(Instant),
+    limit: Limit,
 }
 
 impl ReusableDeadline {
-    /// The instant at which a future that begins to wait has to end. The timer fires no later from now on.
-    fn begin(&mut self, limit: Option<Duration>) -> Instant {
-        let at = limit.map_or(self.end, |limit| instant_in(&self.wheel, limit).min(self.end));
+    /// A future begins to wait that has to end at `at`. The timer fires no later from now on.
+    fn begin(&mut self, at: Instant) -> Instant {
         // The connection may be in another runtime by now.
         self.by_tokio = ByTokio(None);
         if self.timer.deadline() > at {
@@ -156,12 +147,13 @@ impl Future for ReusablePassed<'_> {
     type Output = Ended;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, state } = self.get_mut();
-        let at = match *state {
-            State::New(limit) => deadline.begin(limit),
-            State::Until(at) => at,
+        let Self { deadline, limit } = self.get_mut();
+        let at = match *limit {
+            Limit::None => deadline.begin(deadline.end),
+            Limit::In(limit) => deadline.begin(instant_in(&deadline.wheel, limit).min(deadline.end)),
+            Limit::At(at) => at,
         };
-        *state = State::Until(at);
+        *limit = Limit::At(at);
         ready!(deadline.poll_until(at, cx));
         // A task that only ever finds its deadline ended has to let others run.
         ready!(coop::poll_proceed(cx)).made_progress();

@@ -9,36 +9,56 @@ use pin_project_lite::pin_project;
 use tokio::task::coop;
 use tokio::time::{self, Instant};
 
-use crate::tree::{Answer, Ended, Handle};
+use crate::Deadline;
+use crate::tree::{Answer, Ended, instant_in};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Passed {
-    handle: Handle,
-    limit: Option<Duration>,
-    /// Where it stands in the tree's list, once it was pending.
-    waiter: Option<usize>,
+    deadline: Deadline,
+    limit: Limit,
+    /// Where it stands in the tree's list, if it does.
+    slot: Option<usize>,
     by_tokio: ByTokio,
 }
 
+/// A future's own limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    None,
+    /// From the first poll on.
+    In(Duration),
+    At(Instant),
+}
+
 impl Passed {
-    pub(crate) const fn new(handle: Handle, limit: Option<Duration>) -> Self {
-        Self { handle, limit, waiter: None, by_tokio: ByTokio(None) }
+    pub(crate) const fn new(deadline: Deadline, limit: Limit) -> Self {
+        Self { deadline, limit, slot: None, by_tokio: ByTokio(None) }
     }
 }
 
 impl Future for Passed {
     type Output = Ended;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let this = self.get_mut();
+        let Self { deadline, limit, slot, by_tokio } = self.get_mut();
+        let limit = match limit {
+            Limit::None => None,
+            Limit::At(limit) => Some(*limit),
+            Limit::In(after) => {
+                let at = instant_in(&deadline.tree.wheel, *after);
+                *limit = Limit::At(at);
+                Some(at)
+            }
+        };
         let end = loop {
-            match this.handle.poll(&mut this.waiter, this.limit, cx) {
+            match deadline.tree.poll(deadline.place(), slot, limit, cx) {
                 Answer::Ended(end) => break end,
                 Answer::Pending => return Poll::Pending,
                 Answer::Alone(at) => {
-                    ready!(this.by_tokio.poll_until(at, cx));
-                    this.handle.pass(at);
+                    ready!(by_tokio.poll_until(at, cx));
+                    deadline.tree.reach(at);
                 }
             }
         };
@@ -50,8 +70,8 @@ impl Future for Passed {
 
 impl Drop for Passed {
     fn drop(&mut self) {
-        if let Some(waiter) = self.waiter {
-            self.handle.forget(waiter);
+        if let Some(slot) = self.slot {
+            self.deadline.tree.forget(slot);
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::sync::TimingWheel;
-use crate::tree::{Ended, Handle, instant_after};
+use crate::tree::{Ended, instant_after};
 
 /// How many depths [`DeadlineStats`] tells apart. The last one counts all that are deeper too.
 pub const DEPTHS: usize = 8;
@@ -55,8 +55,8 @@ pub struct DeadlineStats {
     /// instant.
     pub used: [u64; 10],
     /// Deadlines that passed, by depth: 0 is the request's own, 1 that of its children and of calls with a limit, and so
-    /// on. Deadlines that end with an ancestor are not counted. A child that passed while no future waited under it may
-    /// not be counted.
+    /// on. Deadlines that end with an ancestor are not counted. Below the request, a deadline is counted when a future
+    /// under it has told that it passed.
     pub passed: [u64; DEPTHS],
     /// Deadlines that were cancelled, by depth, as `passed`.
     pub cancelled: [u64; DEPTHS],
@@ -89,7 +89,7 @@ impl DeadlineCounters {
         } else {
             Some(Used { counts: self.counts.clone(), since: now })
         };
-        Handle::root(wheel, instant, used).into()
+        Deadline::root(wheel, instant, used)
     }
 
     /// What was counted so far.

@@ -1,17 +1,21 @@
-//! The tree of a deadline and its children: one lock, one timer, and a list of the futures that wait.
+//! The tree of a deadline and its children: one lock, one timer, and the tasks that wait.
 //!
 //! Ground rules:
 //! - [`State`] is under the tree's lock. No code of a user's runs under it: wakers are cloned, woken and dropped outside.
-//! - A child is in the tree for as long as its `Child` is referred to, so an index of one that is referred to is valid.
-//! - The timer is polled, moved and dropped outside of the lock too, because any of these may drop other timers' wakers. A
+//! - A child is in the tree for as long as its [`Child`] is referred to, so an index of one that is referred to is valid.
+//! - A deadline's end is reckoned, not kept: it follows from the instants and cancels of its ancestors and itself. A
+//!   deadline that has ended, by the clock that is read under the lock, is neither moved nor cancelled, and what happens
+//!   above it later changes nothing. So what one thread has seen ended stays so for all.
+//! - The first task that waits stands apart from the list. It stays registered when its future is gone, so that its next
+//!   future finds it there. While no other task asks for the timer, the timer wakes that task itself, which then has to
+//!   look: nobody else has seen the timer fire.
+//! - The timer fires no later than the earliest [`Waiter::at`]. It may fire earlier, for a deadline that was moved or a
+//!   future that is gone. Then it is armed anew.
+//! - The timer is polled, moved and dropped outside of the lock, because any of these may drop other timers' wakers. A
 //!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
 //!   looks again.
-//! - The clock is read under the lock where an end depends on it. So a deadline that one thread has seen ended is not moved by
-//!   another that looked at the clock before.
-//! - The timer fires no later than the earliest limit of a waiting future. It may fire earlier, for a limit that was moved
-//!   or whose future is gone. It is then armed anew.
-//! - If the wheel refuses the timer, each waiting future is told to keep its own time, in the runtime that polls it first.
-//!   The next future that begins to wait, and the next move, ask the wheel again.
+//! - If the wheel refuses the timer, each future keeps its own time, in the runtime that polls it. It asks the wheel again
+//!   at each poll, and is woken when its deadline moves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
@@ -58,42 +62,58 @@ impl From<Ended> for io::Error {
 
 pub(crate) struct Tree {
     pub(crate) wheel: TimingWheel,
+    used: Option<Used>,
     state: Mutex<State>,
 }
 
-struct State {
+pub(crate) struct State {
     root: Node,
     children: Slab<Node>,
-    waiters: Slab<Waiter>,
+    /// Stays when its future is gone, for the next one of the same task.
+    first: Waiter,
+    others: Slab<Waiter>,
     timer: Timer,
-    used: Option<Used>,
+    /// The latest time that the timer has reached.
+    reached: Option<Instant>,
 }
 
 /// A deadline of the tree.
 struct Node {
     parent: Place,
     at: Instant,
-    end: Option<Ended>,
+    cancelled: Option<Instant>,
+    /// Whether it was counted as passed.
+    is_counted: bool,
 }
 
 /// Where a deadline stands among the children; `None` is the root.
-type Place = Option<usize>;
+pub(crate) type Place = Option<usize>;
 
-/// A future that waits for the end of a deadline.
+/// A task that waits for the end of a deadline.
+#[derive(Default)]
 struct Waiter {
     node: Place,
-    limit: Option<Instant>,
+    /// By when the timer has to fire. `None` while the task keeps its own time.
+    at: Option<Instant>,
     /// `None` once it was taken to be woken.
     waker: Option<Waker>,
-    end: Option<Ended>,
-    /// The wheel refused the timer, so the future keeps its own time.
-    is_alone: bool,
+}
+
+impl Waiter {
+    fn take(&mut self) -> Option<Waker> {
+        self.at = None;
+        self.waker.take()
+    }
+
+    fn is_of(&self, node: Place, waker: &Waker) -> bool {
+        self.node == node && self.waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
+    }
 }
 
 /// What a future that waits is told.
 pub(crate) enum Answer {
     Pending,
-    /// To keep its own time until this instant, and to [tell](Handle::pass) then.
+    /// To keep its own time until this instant, and to [tell](Tree::reach) then.
     Alone(Instant),
     Ended(Ended),
 }
@@ -101,23 +121,44 @@ pub(crate) enum Answer {
 enum Timer {
     /// Until a first future waits.
     Unarmed,
-    /// Fires at this instant at the latest, unless it already has and its waker is being called.
-    Armed(Sleep, Instant),
+    /// Fires at this instant.
+    Armed { sleep: Sleep, fires: Instant, calls: Calls },
     /// A thread polls it. `again` asks that thread to look at the state once more.
     Taken { again: bool },
+}
+
+/// Whom the timer calls.
+enum Calls {
+    /// Wakes those that are due.
+    Bell,
+    /// The first task, which looks for itself. No other task has asked for the timer.
+    First,
+    /// A task that was the first.
+    Nobody,
 }
 
 /// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
 pub(crate) struct Child {
     tree: Arc<Tree>,
-    index: usize,
+    pub(crate) index: usize,
     /// Keeps the chain up to the root.
-    parent: Option<Arc<Child>>,
+    parent: Option<Arc<Self>>,
+}
+
+impl Child {
+    pub(crate) fn new(tree: &Arc<Tree>, parent: Option<&Arc<Self>>, at: Instant) -> Arc<Self> {
+        let index = tree.lock().children.insert(Node::new(parent.map(|parent| parent.index), at));
+        Arc::new(Self { tree: tree.clone(), index, parent: parent.cloned() })
+    }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.tree.lock().children.remove(self.index);
+        let mut state = self.tree.lock();
+        state.children.remove(self.index);
+        let left = if state.first.node == Some(self.index) { state.first.take() } else { None };
+        drop(state);
+        drop(left);
         // Not by recursion, which a long chain would take too deep.
         let mut parent = self.parent.take();
         while let Some(mut child) = parent.and_then(Arc::into_inner) {
@@ -126,226 +167,222 @@ impl Drop for Child {
     }
 }
 
-/// A deadline of a tree: what [`Deadline`](crate::Deadline) is, without the words.
-#[derive(Clone)]
-pub(crate) struct Handle {
-    pub(crate) tree: Arc<Tree>,
-    child: Option<Arc<Child>>,
-}
-
-impl Handle {
-    pub(crate) fn root(wheel: &TimingWheel, at: Instant, used: Option<Used>) -> Self {
-        let root = Node { parent: None, at, end: None };
-        let state = State { root, children: Slab::new(), waiters: Slab::new(), timer: Timer::Unarmed, used };
-        Self { tree: Arc::new(Tree { wheel: wheel.clone(), state: Mutex::new(state) }), child: None }
-    }
-
-    pub(crate) fn child(&self, at: Instant) -> Self {
-        let (tree, parent) = (self.tree.clone(), self.place());
-        let mut state = tree.lock();
-        let end = state.node(parent).end;
-        let index = state.children.insert(Node { parent, at, end });
-        drop(state);
-        Self { child: Some(Arc::new(Child { tree: tree.clone(), index, parent: self.child.clone() })), tree }
-    }
-
-    fn place(&self) -> Place {
-        self.child.as_ref().map(|child| child.index)
-    }
-
-    /// The earliest of its own instant and those of its ancestors.
-    pub(crate) fn instant(&self) -> Instant {
-        self.tree.lock().instant_of(self.place())
-    }
-
-    /// The time that is left until then.
-    pub(crate) fn remaining(&self) -> Duration {
-        let state = self.tree.lock();
-        state.instant_of(self.place()).saturating_duration_since(self.tree.wheel.current_time())
-    }
-
-    /// How it ended, if it has.
-    pub(crate) fn end(&self) -> Option<Ended> {
-        let state = self.tree.lock();
-        let has_passed = || state.instant_of(self.place()) <= self.tree.wheel.current_time();
-        state.node(self.place()).end.or_else(|| has_passed().then_some(Ended::Passed))
-    }
-
-    /// Ends it and all below, unless it has ended.
-    pub(crate) fn cancel(&self) {
-        let mut state = self.tree.lock();
-        // First what has passed unseen, so that each is told the reason that came first.
-        let mut wakers = state.pass(self.tree.wheel.current_time());
-        state.mark(self.place(), Ended::Cancelled);
-        wakers.extend(state.spread());
-        drop(state);
-        wake_all(wakers);
-    }
-
-    /// Ends all that is due by `now`.
-    pub(crate) fn pass(&self, now: Instant) {
-        let wakers = self.tree.lock().pass(now);
-        wake_all(wakers);
-    }
-
-    /// Moves it to `at`, unless it has ended. Returns whether it moved.
-    pub(crate) fn reset(&self, at: Instant) -> bool {
-        let mut state = self.tree.lock();
-        // One that nobody waits for passes without a mark.
-        let now = self.tree.wheel.current_time();
-        if state.node(self.place()).end.is_some() || state.instant_of(self.place()) <= now {
-            return false;
-        }
-        state.node_mut(self.place()).at = at;
-        // The wheel is asked again for those that keep their own time.
-        let mut was_alone = false;
-        for (_, waiter) in &mut state.waiters {
-            was_alone |= mem::take(&mut waiter.is_alone);
-        }
-        if was_alone || (!state.waiters.is_empty() && !state.fires_by(at)) {
-            drop(self.tree.arm(state));
-        }
-        true
-    }
-
-    /// Registers a future that waits, or replaces its waker. `waiter` is its place in the list, once it has one. Its `limit`
-    /// begins then.
-    pub(crate) fn poll(
-        &self,
-        waiter: &mut Option<usize>,
-        limit: Option<Duration>,
-        cx: &Context<'_>,
-    ) -> Answer {
-        match *waiter {
-            Some(waiter) => self.poll_again(waiter, cx),
-            None => self.poll_first(waiter, limit, cx),
-        }
-    }
-
-    fn poll_first(&self, waiter: &mut Option<usize>, limit: Option<Duration>, cx: &Context<'_>) -> Answer {
-        let node = self.place();
-        let limit = limit.map(|limit| self.tree.instant_in(limit));
-        let waker = Some(cx.waker().clone());
-        let mut state = self.tree.lock();
-        if let Some(end) = state.node(node).end {
-            drop(state);
-            return Answer::Ended(end);
-        }
-        let new = state.waiters.insert(Waiter { node, limit, waker, end: None, is_alone: false });
-        *waiter = Some(new);
-        if !state.fires_by(state.limit_of(new)) {
-            state = self.tree.arm(state);
-        }
-        state.answer(new)
-    }
-
-    fn poll_again(&self, waiter: usize, cx: &Context<'_>) -> Answer {
-        let state = self.tree.lock();
-        let before = &state.waiters[waiter];
-        if before.end.is_some() || before.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            return state.answer(waiter);
-        }
-        drop(state);
-        let waker = cx.waker().clone();
-        let mut state = self.tree.lock();
-        let before = state.waiters[waiter].waker.replace(waker);
-        let answer = state.answer(waiter);
-        drop(state);
-        drop(before);
-        answer
-    }
-
-    /// Takes a future out of the list.
-    pub(crate) fn forget(&self, waiter: usize) {
-        let mut state = self.tree.lock();
-        let waiter = state.waiters.remove(waiter);
-        drop(state);
-        drop(waiter);
-    }
-}
-
 impl Tree {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn new(wheel: &TimingWheel, at: Instant, used: Option<Used>) -> Arc<Self> {
+        let state = State {
+            root: Node::new(None, at),
+            children: Slab::new(),
+            first: Waiter::default(),
+            others: Slab::new(),
+            timer: Timer::Unarmed,
+            reached: None,
+        };
+        Arc::new(Self { wheel: wheel.clone(), used, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
-    pub(crate) fn instant_in(&self, after: Duration) -> Instant {
-        instant_in(&self.wheel, after)
-    }
-
-    /// How many children it has, and futures that wait.
+    /// How many children it has, and futures that wait apart from the first task's.
     #[cfg(all(test, loom))]
     pub(crate) fn counts(&self) -> (usize, usize) {
         let state = self.lock();
-        (state.children.len(), state.waiters.len())
+        (state.children.len(), state.others.len())
     }
 
-    /// Arms the timer for the earliest limit, and ends the futures whose limits the timer has reached. Lets go of the lock
-    /// meanwhile.
-    fn arm<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let (mut sleep, mut earliest) = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
-            Timer::Taken { .. } => return state,
-            Timer::Armed(sleep, _) => (Some(sleep), state.earliest()),
-            Timer::Unarmed => (None, state.earliest()),
-        };
+    /// Ends a deadline and all below, unless it has ended.
+    pub(crate) fn cancel(&self, place: Place) {
+        let mut state = self.lock();
+        let now = self.wheel.current_time();
+        if state.end(place, now).is_some() {
+            return;
+        }
+        state.node_mut(place).cancelled = Some(now);
+        if let Some(used) = &self.used {
+            used.counts.ended(Ended::Cancelled, chain(&state.children, place).count());
+        }
+        let (children, waiters) = state.waiters();
+        let below = waiters.filter(|waiter| is_below(children, waiter.node, place));
+        let wakers = below.filter_map(Waiter::take).collect();
+        drop(state);
+        wake_all(wakers);
+    }
+
+    /// Moves a deadline, unless it has ended. Returns whether it moved.
+    pub(crate) fn reset(self: &Arc<Self>, place: Place, at: Instant) -> bool {
+        let mut state = self.lock();
+        let now = self.wheel.current_time();
+        if state.end(place, now).is_some() {
+            return false;
+        }
+        state.node_mut(place).at = at;
+        let (children, waiters) = state.waiters();
+        let mut wakers = Vec::new();
+        for waiter in waiters.filter(|waiter| is_below(children, waiter.node, place)) {
+            match &mut waiter.at {
+                Some(before) => *before = at.min(*before),
+                None => wakers.extend(waiter.take()),
+            }
+        }
+        if let Some(at) = state.earliest()
+            && !state.timer.covers(at, true, &self.wheel)
+        {
+            state = self.arm(state, None, None).0;
+        }
+        drop(state);
+        wake_all(wakers);
+        true
+    }
+
+    /// The time has come to `now`: wakes all that wait until then.
+    pub(crate) fn reach(&self, now: Instant) {
+        let wakers = self.lock().reach(now);
+        wake_all(wakers);
+    }
+
+    /// How a future ended that waits for a deadline or its own `limit`. While it has not, its task is registered. `slot`
+    /// is where, unless it is the first.
+    pub(crate) fn poll(
+        self: &Arc<Self>,
+        place: Place,
+        slot: &mut Option<usize>,
+        limit: Option<Instant>,
+        cx: &Context<'_>,
+    ) -> Answer {
+        // No waker is cloned or dropped while the lock is held.
+        let mut clone = None;
+        let mut is_new = true;
+        let mut state = self.lock();
         loop {
-            state.timer = Timer::Taken { again: false };
-            drop(state);
-            if let Some(at) = earliest {
-                let sleep = sleep.get_or_insert_with(|| self.wheel.sleep_until(at));
-                if sleep.deadline() > at {
-                    Pin::new(sleep).reset(at);
+            let (passes, end) = state.ends(place, limit, state.reached);
+            if let Some(end) = end {
+                if let (Ended::Passed, Some(used)) = (end, &self.used) {
+                    state.count_passed(used, place, limit);
+                }
+                return Answer::Ended(end);
+            }
+            let (waiter, timer) = state.waiter(*slot);
+            // A waker need not be known by its clone, so a future registers once and no more before it asks the wheel.
+            if is_new && !waiter.is_of(place, cx.waker()) {
+                let Some(waker) = clone.take() else {
+                    drop(state);
+                    clone = Some(cx.waker().clone());
+                    state = self.lock();
+                    continue;
+                };
+                is_new = false;
+                if let Some(before) = state.register(place, slot, waker) {
+                    drop(state);
+                    drop(before);
+                    state = self.lock();
+                }
+            } else if timer.covers(passes, slot.is_none(), &self.wheel) {
+                waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
+                return Answer::Pending;
+            } else {
+                is_new = true;
+                let is_armed;
+                let first = slot.is_none().then_some(cx.waker());
+                (state, is_armed) = self.arm(state, Some(passes), first);
+                if !is_armed {
+                    return Answer::Alone(passes);
                 }
             }
-            let polled = sleep.as_mut().map(|sleep| {
-                let waker = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
-                (sleep.deadline(), sleep.poll_wait(&mut Context::from_waker(&waker)))
-            });
+        }
+    }
+
+    /// Takes a future out of the list.
+    pub(crate) fn forget(&self, slot: usize) {
+        let waiter = self.lock().others.remove(slot);
+        drop(waiter);
+    }
+
+    /// Arms the timer for the earliest limit, which may be the caller's `own`, and wakes the tasks whose limits it has
+    /// reached. Lets go of the lock meanwhile. `first` is the waker of a caller that is the first task. Returns false if
+    /// the wheel refused the timer. Then the others are woken, to ask for themselves.
+    fn arm<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut own: Option<Instant>,
+        first: Option<&Waker>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        let (mut found, mut fires) = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
+            Timer::Taken { .. } => return (state, true),
+            Timer::Armed { sleep, fires, .. } => (Some(sleep), Some(fires)),
+            Timer::Unarmed => (None, None),
+        };
+        let mut is_armed = true;
+        loop {
+            let earliest = state.earliest().into_iter().chain(own).chain(fires).min();
+            let Some(at) = earliest else {
+                state.timer = Timer::Unarmed;
+                return (state, is_armed);
+            };
+            // The first task needs no bell while it is the only one that waits for the timer.
+            let first = first.filter(|first| state.first.is_of(state.first.node, first));
+            let first = first.filter(|_| state.others.iter().all(|(_, waiter)| waiter.at.is_none()));
+            state.timer = Timer::Taken { again: false };
+            drop(state);
+            let mut sleep = found.take().unwrap_or_else(|| self.wheel.sleep_until(at));
+            if fires.take().is_some_and(|fires| fires > at) {
+                Pin::new(&mut sleep).reset(at);
+            }
+            let polled = match first {
+                Some(waker) => sleep.poll_wait(&mut Context::from_waker(waker)),
+                None => {
+                    let bell = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
+                    sleep.poll_wait(&mut Context::from_waker(&bell))
+                }
+            };
 
             state = self.lock();
             let wakers = match polled {
-                Some((fires, Poll::Ready(Ok(())))) => state.pass(fires),
-                Some((_, Poll::Ready(Err(_)))) => state.refuse(),
-                _ if matches!(state.timer, Timer::Taken { again: true }) => {
-                    earliest = state.earliest();
+                Poll::Pending if matches!(state.timer, Timer::Taken { again: true }) => {
+                    (found, fires) = (Some(sleep), Some(at));
                     continue;
                 }
-                Some((fires, Poll::Pending)) => {
-                    state.timer = Timer::Armed(sleep.take().expect("it was polled"), fires);
-                    return state;
+                Poll::Pending => {
+                    let calls = if first.is_some() { Calls::First } else { Calls::Bell };
+                    state.timer = Timer::Armed { sleep, fires: at, calls };
+                    return (state, is_armed);
                 }
-                None => {
-                    state.timer = Timer::Unarmed;
-                    return state;
+                Poll::Ready(Ok(())) => {
+                    own = own.filter(|own| *own > at);
+                    state.reach(at)
+                }
+                Poll::Ready(Err(_)) => {
+                    is_armed &= own.take().is_none();
+                    state.take(|waiter| waiter.at.is_some())
                 }
             };
             drop(state);
-            sleep = None;
             wake_all(wakers);
+            drop(sleep);
             state = self.lock();
-            earliest = state.earliest();
         }
     }
 }
 
-pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
-    instant_after(wheel, wheel.current_time(), after)
-}
-
-/// `after` from `now`, as [`instant_in`].
+/// `after` from `now` by the wheel's clock; the last instant that the wheel knows, if that is further away.
 pub(crate) fn instant_after(wheel: &TimingWheel, now: Instant, after: Duration) -> Instant {
     now.checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
-/// Counts how much of its time a root took. What has ended while it was seen is counted already.
+/// `after` from now, as [`instant_after`].
+pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
+    instant_after(wheel, wheel.current_time(), after)
+}
+
+/// Counts how much of its time a root took. One whose end was seen is counted already.
 impl Drop for Tree {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(used) = &state.used
-            && state.root.end.is_none()
+        let root = &self.state.get_mut().unwrap_or_else(PoisonError::into_inner).root;
+        if let Some(used) = &self.used
+            && root.cancelled.is_none()
+            && !root.is_counted
         {
-            used.count(state.root.at, self.wheel.current_time());
+            used.count(root.at, self.wheel.current_time());
         }
     }
 }
@@ -363,16 +400,50 @@ struct Bell(Weak<Tree>);
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         if let Some(tree) = self.0.upgrade() {
-            drop(tree.arm(tree.lock()));
+            drop(tree.arm(tree.lock(), None, None));
         }
     }
 }
 
-impl State {
-    fn node(&self, place: Place) -> &Node {
-        place.map_or(&self.root, |index| &self.children[index])
+impl Timer {
+    /// Whether it is seen to that a task is woken by `at`, which may be the first.
+    #[inline]
+    fn covers(&mut self, at: Instant, is_first: bool, wheel: &TimingWheel) -> bool {
+        match self {
+            Self::Armed { fires, sleep, calls } => {
+                let is_called = match calls {
+                    Calls::Bell => true,
+                    Calls::First => is_first && !sleep.is_elapsed() && !wheel.is_ended(),
+                    Calls::Nobody => false,
+                };
+                is_called && *fires <= at
+            }
+            Self::Taken { again } => {
+                *again = true;
+                true
+            }
+            Self::Unarmed => false,
+        }
     }
+}
 
+impl Node {
+    const fn new(parent: Place, at: Instant) -> Self {
+        Self { parent, at, cancelled: None, is_counted: false }
+    }
+}
+
+/// A deadline and its ancestors, but for the root.
+fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = usize> {
+    successors(place, |&index| children[index].parent)
+}
+
+/// Whether what waits for `node` ends with `place`.
+fn is_below(children: &Slab<Node>, node: Place, place: Place) -> bool {
+    place.is_none_or(|place| chain(children, node).any(|index| index == place))
+}
+
+impl State {
     fn node_mut(&mut self, place: Place) -> &mut Node {
         match place {
             Some(index) => &mut self.children[index],
@@ -380,109 +451,95 @@ impl State {
         }
     }
 
-    /// A deadline and its ancestors. The root is last, and once.
-    fn chain(&self, place: Place) -> impl Iterator<Item = &Node> {
-        let children = successors(place, |&index| self.children[index].parent);
-        children.map(|index| &self.children[index]).chain([&self.root])
-    }
-
-    fn instant_of(&self, place: Place) -> Instant {
-        self.chain(place).map(|node| node.at).min().expect("the root at least")
-    }
-
-    /// Whether the timer needs no look for a limit at this instant.
-    fn fires_by(&self, at: Instant) -> bool {
-        matches!(self.timer, Timer::Armed(_, fires) if fires <= at)
-    }
-
-    /// The instant at which a future that waits has to end.
-    fn limit_of(&self, waiter: usize) -> Instant {
-        let Waiter { node, limit, .. } = &self.waiters[waiter];
-        let (node, limit) = (*node, *limit);
-        let at = self.instant_of(node);
-        limit.map_or(at, |limit| limit.min(at))
-    }
-
-    /// The earliest limit of the futures that wait for the timer.
-    fn earliest(&self) -> Option<Instant> {
-        let waiting = self.waiters.iter().filter(|(_, waiter)| waiter.end.is_none() && !waiter.is_alone);
-        waiting.map(|(index, _)| self.limit_of(index)).min()
-    }
-
-    fn answer(&self, waiter: usize) -> Answer {
-        match self.waiters[waiter] {
-            Waiter { end: Some(end), .. } => Answer::Ended(end),
-            Waiter { is_alone: true, .. } => Answer::Alone(self.limit_of(waiter)),
-            _ => Answer::Pending,
-        }
-    }
-
-    /// Ends a deadline, which its children are told by [`spread`](Self::spread). Does nothing if it has ended.
-    fn mark(&mut self, place: Place, end: Ended) {
-        if self.node(place).end.is_none() {
-            self.node_mut(place).end = Some(end);
-            self.count(end, self.chain(place).count() - 1);
-        }
-    }
-
-    fn count(&self, end: Ended, depth: usize) {
-        if let Some(used) = &self.used {
-            used.counts.ended(end, depth);
-        }
-    }
-
-    /// The time has come to `now`: ends all that is due by then.
-    fn pass(&mut self, now: Instant) -> Vec<Waker> {
-        let places = self.children.iter().map(|(index, _)| Some(index)).chain([None]);
-        // Those whose ancestors are due too end with these.
-        let is_first = |place: &Place| {
-            let mut chain = self.chain(*place);
-            chain.next().is_some_and(|node| node.at <= now) && chain.all(|node| node.at > now)
-        };
-        let due: Vec<Place> = places.filter(is_first).collect();
-        for place in due {
-            self.mark(place, Ended::Passed);
-        }
-        let mut wakers = self.spread();
-        let has_reached = |waiter: &Waiter| waiter.end.is_none() && waiter.limit.is_some_and(|it| it <= now);
-        let due = self.waiters.iter().filter(|(_, waiter)| has_reached(waiter));
-        let due: Vec<usize> = due.map(|(index, _)| index).collect();
-        for index in due {
-            let waiter = &mut self.waiters[index];
-            waiter.end = Some(Ended::Passed);
-            wakers.extend(waiter.waker.take());
-            let node = waiter.node;
-            // As of a child of the deadline.
-            self.count(Ended::Passed, self.chain(node).count());
-        }
-        wakers
-    }
-
-    /// Lets all that wait keep their own time.
-    fn refuse(&mut self) -> Vec<Waker> {
-        let waiting = self.waiters.iter_mut().filter(|(_, waiter)| waiter.end.is_none() && !waiter.is_alone);
-        let alone = waiting.filter_map(|(_, waiter)| {
-            waiter.is_alone = true;
-            waiter.waker.take()
-        });
-        alone.collect()
-    }
-
-    /// Ends all that is below an ended deadline. Returns the wakers of all futures that have ended.
-    fn spread(&mut self) -> Vec<Waker> {
-        let end_of = |(index, _)| (index, self.chain(Some(index)).find_map(|node| node.end));
-        let ends: Vec<_> = self.children.iter().map(end_of).collect();
-        for (index, end) in ends {
-            self.children[index].end = end;
-        }
-        let mut wakers = Vec::new();
-        for (_, waiter) in &mut self.waiters {
-            let node = waiter.node.map_or(&self.root, |index| &self.children[index]);
-            waiter.end = waiter.end.or(node.end);
-            if waiter.end.is_some() {
-                wakers.extend(waiter.waker.take());
+    /// When a deadline or a `limit` under it passes, and how it has ended by `now`.
+    #[inline]
+    fn ends(&self, place: Place, limit: Option<Instant>, now: Option<Instant>) -> (Instant, Option<Ended>) {
+        let (mut passes, mut end, mut next) = (limit, None, place);
+        loop {
+            let node = next.map_or(&self.root, |index| &self.children[index]);
+            // One that had ended before was not cancelled, so neither had what is above. Below, a deadline may have passed.
+            if let (None, Some(at)) = (end, node.cancelled) {
+                let has_passed = passes.is_some_and(|passes| passes <= at);
+                end = Some(if has_passed { Ended::Passed } else { Ended::Cancelled });
             }
+            let earliest = passes.map_or(node.at, |passes| passes.min(node.at));
+            if next.is_none() {
+                let has_passed = now.is_some_and(|now| now >= earliest);
+                return (earliest, end.or(has_passed.then_some(Ended::Passed)));
+            }
+            (passes, next) = (Some(earliest), node.parent);
         }
-        wakers
+    }
+
+    /// How a deadline has ended by `now`, and by what the timer has seen of the time.
+    pub(crate) fn end(&self, place: Place, now: Instant) -> Option<Ended> {
+        self.ends(place, None, self.reached.max(Some(now))).1
+    }
+
+    /// The instant at which a deadline passes.
+    pub(crate) fn passes(&self, place: Place) -> Instant {
+        self.ends(place, None, None).0
+    }
+
+    /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one. Returns the waker that
+    /// was there.
+    fn register(&mut self, node: Place, slot: &mut Option<usize>, waker: Waker) -> Option<Waker> {
+        if slot.is_none() && self.first.waker.is_none() {
+            (self.first.node, self.first.waker) = (node, Some(waker));
+            if let Timer::Armed { calls: calls @ Calls::First, .. } = &mut self.timer {
+                *calls = Calls::Nobody;
+            }
+            return None;
+        }
+        let slot = slot.get_or_insert_with(|| self.others.insert(Waiter { node, ..Waiter::default() }));
+        self.others[*slot].waker.replace(waker)
+    }
+
+    /// A future's place, which is the first's if it has none of its own; and the timer.
+    fn waiter(&mut self, slot: Option<usize>) -> (&mut Waiter, &mut Timer) {
+        let waiter = match slot {
+            Some(slot) => &mut self.others[slot],
+            None => &mut self.first,
+        };
+        (waiter, &mut self.timer)
+    }
+
+    /// The children, and all that wait.
+    fn waiters(&mut self) -> (&Slab<Node>, impl Iterator<Item = &mut Waiter>) {
+        let others = self.others.iter_mut().map(|(_, waiter)| waiter);
+        let waiters = [&mut self.first].into_iter().chain(others);
+        (&self.children, waiters.filter(|waiter| waiter.waker.is_some()))
+    }
+
+    fn earliest(&self) -> Option<Instant> {
+        self.others.iter().filter_map(|(_, waiter)| waiter.at).chain(self.first.at).min()
+    }
+
+    /// Takes the wakers of those that wait and are `due`.
+    fn take(&mut self, due: impl Fn(&Waiter) -> bool) -> Vec<Waker> {
+        self.waiters().1.filter(|waiter| due(waiter)).filter_map(Waiter::take).collect()
+    }
+
+    /// The time has come to `now`.
+    fn reach(&mut self, now: Instant) -> Vec<Waker> {
+        self.reached = self.reached.max(Some(now));
+        self.take(|waiter| waiter.at.is_some_and(|at| at <= now))
+    }
+
+    /// Counts a deadline that a future has seen passing: the earliest above it, and of two the upper one. A limit counts as
+    /// a child's deadline.
+    #[cold]
+    fn count_passed(&mut self, used: &Used, place: Place, limit: Option<Instant>) {
+        let passes = self.passes(place);
+        let mut places: Vec<Place> = chain(&self.children, place).map(Some).chain([None]).collect();
+        if limit.is_some_and(|limit| limit < passes) {
+            return used.counts.ended(Ended::Passed, places.len());
+        }
+        places.reverse();
+        let depth = places.iter().position(|place| self.node_mut(*place).at == passes);
+        let depth = depth.expect("one of them passes then");
+        if !mem::replace(&mut self.node_mut(places[depth]).is_counted, true) {
+            used.counts.ended(Ended::Passed, depth);
+        }
     }
 }

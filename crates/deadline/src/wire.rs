@@ -10,10 +10,10 @@
 
 use std::error::Error;
 use std::future::{Future, ready};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use std::{fmt, mem};
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -43,20 +43,20 @@ impl Header {
         }
     }
 
-    /// The time in the headers, if there is one.
-    fn read(&self, headers: &HeaderMap) -> Result<Option<Duration>, InvalidHeader> {
+    /// The time in the headers, if there is one; as the error, what is wrong with it.
+    fn read(&self, headers: &HeaderMap) -> Result<Option<Duration>, String> {
         let name = self.name();
         let Some(value) = headers.get(&name) else { return Ok(None) };
-        let text = value.to_str().ok();
-        let time = text.and_then(|text| match self {
-            Self::Grpc => parse_grpc_timeout(text),
-            Self::Millis(_) => text
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-                .then(|| text.parse().ok())?
-                .map(Duration::from_millis),
-        });
-        time.map(Some).ok_or_else(|| InvalidHeader { header: self.clone(), value: value.clone() })
+        let text = value.to_str().unwrap_or_default();
+        let (time, allowed) = match self {
+            Self::Grpc => (parse_grpc_timeout(text), "one to eight digits and a unit of H, M, S, m, u, n"),
+            Self::Millis(_) => {
+                let digits = text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text);
+                let millis = digits.and_then(|digits| digits.parse().ok());
+                (millis.map(Duration::from_millis), "a whole number of milliseconds")
+            }
+        };
+        time.map(Some).ok_or_else(|| format!("{name} takes {allowed}, got {value:?}"))
     }
 
     /// Rounds down, so that the callee ends first.
@@ -66,22 +66,6 @@ impl Header {
             Self::Millis(_) => left.as_millis().min(u64::MAX.into()).to_string(),
         };
         HeaderValue::from_str(&text).expect("digits and a letter")
-    }
-}
-
-#[derive(Debug)]
-struct InvalidHeader {
-    header: Header,
-    value: HeaderValue,
-}
-
-impl fmt::Display for InvalidHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let allowed = match self.header {
-            Header::Grpc => "one to eight digits and a unit of H, M, S, m, u, n",
-            Header::Millis(_) => "a whole number of milliseconds",
-        };
-        write!(f, "{} takes {allowed}, got {:?}", self.header.name(), self.value)
     }
 }
 
@@ -211,15 +195,15 @@ impl ServerLayer {
     }
 
     /// The answer to a request that has no other.
-    fn refusal<B: Default>(&self, http: StatusCode, grpc: u8, message: &dyn fmt::Display) -> Response<B> {
+    fn refusal<B: Default>(&self, http: StatusCode, grpc: u16, message: &str) -> Response<B> {
         let mut response = Response::new(B::default());
         match self.header {
             Header::Grpc => {
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-                headers.insert("grpc-status", HeaderValue::from(u16::from(grpc)));
+                headers.insert("grpc-status", HeaderValue::from(grpc));
                 // Printable ASCII, of which gRPC encodes the `%` alone.
-                if let Ok(message) = HeaderValue::from_str(&message.to_string().replace('%', "%25")) {
+                if let Ok(message) = HeaderValue::from_str(&message.replace('%', "%25")) {
                     headers.insert("grpc-message", message);
                 }
             }
@@ -233,7 +217,7 @@ impl ServerLayer {
             Ended::Passed => (StatusCode::GATEWAY_TIMEOUT, 4),
             Ended::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, 1),
         };
-        self.refusal(http, grpc, &ended)
+        self.refusal(http, grpc, &ended.to_string())
     }
 }
 
@@ -286,28 +270,20 @@ where
         }
         request.extensions_mut().insert(deadline.clone());
         Box::pin(async move {
-            let guard = CancelOnDrop(Some(&deadline));
+            let guard = CancelOnDrop(&deadline);
             let answer = deadline.run(deadline.scope(async move { inner.call(request).await })).await;
-            guard.disarm();
+            mem::forget(guard);
             answer.unwrap_or_else(|ended| Ok(layer.ended(ended)))
         })
     }
 }
 
 /// Cancels a deadline whose request nobody waits for.
-struct CancelOnDrop<'a>(Option<&'a Deadline>);
-
-impl CancelOnDrop<'_> {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
+struct CancelOnDrop<'a>(&'a Deadline);
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(deadline) = self.0 {
-            deadline.cancel();
-        }
+        self.0.cancel();
     }
 }
 

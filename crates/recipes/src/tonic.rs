@@ -3,18 +3,21 @@
 use std::time::Duration;
 
 use hyper::server::conn::http2;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
-use timingwheel_deadline::wire::{Header, ServerLayer};
+use timingwheel_deadline::Ended;
+use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::Status;
+use tonic::body::Body;
 use tonic::service::Routes;
-use tower::Layer;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Layer, Service, ServiceExt};
 
 /// Serves a connection until it closes, or until its client leaves a ping without an answer for 10 s. Until its response
-/// begins, a call ends at its client's deadline, or when its client goes. A stream has to bound itself. For the calls that
-/// it makes, put a `ClientLayer::new(Header::Grpc)` round the channel: they end with it, and so does the work of their
-/// servers.
+/// begins, a call ends at its client's deadline, or when its client goes. A stream has to bound itself.
 ///
 /// # Errors
 /// If the connection breaks, or a ping has no answer.
@@ -32,6 +35,22 @@ pub async fn serve(
         .await
 }
 
+/// The channel of a client that tonic generated, as in `GreeterClient::new(in_time(channel))`. Its calls tell their servers
+/// how much time the current deadline leaves, and end with it, by gRPC's status.
+pub fn in_time<S, B: 'static>(channel: S) -> BoxCloneSyncService<Request<Body>, Response<B>, Status>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    let in_time = ClientLayer::new(Header::Grpc).layer(channel);
+    BoxCloneSyncService::new(in_time.map_err(|error| match error.downcast_ref() {
+        Some(Ended::Passed) => Status::deadline_exceeded(error.to_string()),
+        Some(Ended::Cancelled) => Status::cancelled(error.to_string()),
+        None => Status::from_error(error),
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use axum::Router;
@@ -39,12 +58,10 @@ mod tests {
     use http_body_util::Empty;
     use hyper::body::{Bytes, Incoming};
     use hyper::client::conn::http2 as client;
-    use hyper::{Request, Response};
-    use timingwheel_deadline::wire::ClientLayer;
     use tokio::sync::mpsc;
     use tokio::task::JoinHandle;
     use tokio::time::Instant;
-    use tower::{ServiceBuilder, ServiceExt, service_fn};
+    use tower::{ServiceBuilder, service_fn};
 
     use super::*;
 

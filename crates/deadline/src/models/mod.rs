@@ -4,16 +4,18 @@ pub(crate) mod wheel;
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use loom::future::block_on;
 use loom::model::Builder;
+use loom::sync::Notify;
 use loom::thread;
 use tokio::time::Instant;
 
-use crate::tree::{Answer, Ended, Handle};
+use crate::Deadline;
+use crate::tree::{Answer, Ended};
 use wheel::TimingWheel;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -35,17 +37,40 @@ impl Model {
         self.start + SECOND * seconds
     }
 
-    fn root(&self, seconds: u32) -> Handle {
-        Handle::root(&self.wheel, self.at(seconds), None)
+    fn root(&self, seconds: u32) -> Deadline {
+        Deadline::root(&self.wheel, self.at(seconds), None)
     }
 
     /// Waits for the end, as `Passed` does.
-    fn wait(&self, handle: &Handle) -> Ended {
+    fn wait(&self, deadline: &Deadline) -> Ended {
+        block_on(self.end(deadline, None))
+    }
+
+    /// Waits for two ends in one task: that of a deadline, and a limit under it.
+    fn wait_for_both(&self, deadline: &Deadline, limit: u32) -> [Ended; 2] {
+        let (mut first, mut second) =
+            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(self.at(limit)))));
+        let mut ends = [None; 2];
+        block_on(poll_fn(|cx| {
+            for (end, future) in
+                ends.iter_mut().zip([first.as_mut() as Pin<&mut dyn Future<Output = _>>, second.as_mut()])
+            {
+                if end.is_none()
+                    && let Poll::Ready(ended) = future.poll(cx)
+                {
+                    *end = Some(ended);
+                }
+            }
+            if let [Some(first), Some(second)] = ends { Poll::Ready([first, second]) } else { Poll::Pending }
+        }))
+    }
+
+    async fn end(&self, deadline: &Deadline, limit: Option<Instant>) -> Ended {
         let mut waiter = None;
         let mut alone = None;
-        let end = block_on(poll_fn(|cx| {
+        let end = poll_fn(|cx| {
             loop {
-                match handle.poll(&mut waiter, None, cx) {
+                match deadline.tree.poll(deadline.place(), &mut waiter, limit, cx) {
                     Answer::Ended(end) => break Poll::Ready(end),
                     Answer::Pending => break Poll::Pending,
                     Answer::Alone(at) => {
@@ -55,37 +80,59 @@ impl Model {
                         if sleep.poll_wait(cx).is_pending() {
                             break Poll::Pending;
                         }
-                        handle.pass(self.start + SECOND * 100);
+                        deadline.tree.reach(self.start + SECOND * 100);
                     }
                 }
             }
-        }));
+        })
+        .await;
         if let Some(waiter) = waiter {
-            handle.forget(waiter);
+            deadline.tree.forget(waiter);
         }
         end
     }
 
-    /// A future that is polled once and dropped.
-    fn poll_and_drop(&self, handle: &Handle, limit: Option<u32>) {
+    /// A future that is polled once and dropped. By loom's waker, which need not know its clones.
+    fn poll_and_drop(&self, deadline: &Deadline, limit: Option<u32>) {
         let mut waiter = None;
-        block_on(poll_fn(|cx| {
-            handle.poll(&mut waiter, limit.map(|limit| SECOND * limit), cx);
+        loom::future::block_on(poll_fn(|cx| {
+            let limit = limit.map(|limit| self.wheel.current_time() + SECOND * limit);
+            deadline.tree.poll(deadline.place(), &mut waiter, limit, cx);
             Poll::Ready(())
         }));
         if let Some(waiter) = waiter {
-            handle.forget(waiter);
+            deadline.tree.forget(waiter);
         }
     }
 
     /// Asserts that a dropped child leaves nothing in its tree, and a dropped tree nothing at all. The root is last.
-    fn drop_tree<const N: usize>(&self, handles: [Handle; N]) {
-        let tree = Arc::downgrade(&handles[0].tree);
-        for (i, handle) in handles.into_iter().enumerate() {
-            assert_eq!(handle.tree.counts(), (N - 1 - i, 0));
+    fn drop_tree<const N: usize>(&self, deadlines: [Deadline; N]) {
+        let tree = Arc::downgrade(&deadlines[0].tree);
+        for (i, deadline) in deadlines.into_iter().enumerate() {
+            assert_eq!(deadline.tree.counts(), (N - 1 - i, 0));
         }
         assert!(tree.upgrade().is_none());
         assert_eq!(self.wheel.pending(), 0);
+    }
+}
+
+/// As loom's, but with a waker that knows its clones: a future finds that it is registered already.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Notify);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.notify();
+        }
+    }
+    let unpark = Arc::new(Unpark(Notify::new()));
+    let waker = Waker::from(unpark.clone());
+    assert!(waker.will_wake(&waker.clone()));
+    let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        unpark.0.wait();
     }
 }
 
@@ -118,11 +165,11 @@ const fn name(end: Ended) -> &'static str {
 /// Runs `run` in a thread of its own.
 fn spawn<T: 'static>(
     model: &Arc<Model>,
-    handle: &Handle,
-    run: impl FnOnce(&Model, &Handle) -> T + 'static,
+    deadline: &Deadline,
+    run: impl FnOnce(&Model, &Deadline) -> T + 'static,
 ) -> thread::JoinHandle<T> {
-    let (model, handle) = (model.clone(), handle.clone());
-    thread::spawn(move || run(&model, &handle))
+    let (model, deadline) = (model.clone(), deadline.clone());
+    thread::spawn(move || run(&model, &deadline))
 }
 
 #[test]
@@ -131,7 +178,7 @@ fn a_child_that_is_made_while_its_parent_ends_ends_too() {
         let model = Arc::new(Model::new());
         let root = model.root(10);
         let cancels = spawn(&model, &root, |_, root| root.cancel());
-        let child = root.child(model.at(20));
+        let child = root.child_at(model.at(20));
         let end = model.wait(&child);
         cancels.join().unwrap();
         assert_eq!(root.end(), Some(Ended::Cancelled));
@@ -147,7 +194,7 @@ fn a_child_that_is_made_while_its_parents_time_comes_ends_then() {
         let root = model.root(10);
         let waits = spawn(&model, &root, |model, root| model.wait(root));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
-        let child = root.child(model.at(20));
+        let child = root.child_at(model.at(20));
         let end = model.wait(&child);
         assert!(model.wheel.current_time() >= model.at(10), "early");
         passes.join().unwrap();
@@ -199,7 +246,7 @@ fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
     check(["passed"], || {
         let model = Arc::new(Model::new());
         let root = model.root(20);
-        let child = root.child(model.at(10));
+        let child = root.child_at(model.at(10));
         let waits = spawn(&model, &child, |model, child| model.wait(child));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 7));
         model.poll_and_drop(&root, Some(5));
@@ -271,6 +318,47 @@ fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
         let end = waits.join().unwrap();
         ends.join().unwrap();
         model.drop_tree([root]);
+        name(end)
+    });
+}
+
+#[test]
+fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
+    check(["passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let waits = spawn(&model, &root, |model, root| {
+            let end = model.wait(root);
+            assert!(model.wheel.current_time() >= model.at(10), "early");
+            end
+        });
+        let passes = spawn(&model, &root, |model, _| {
+            model.wheel.advance(SECOND * 5);
+            model.wheel.advance(SECOND * 5);
+        });
+        let ends = model.wait_for_both(&root, 5);
+        passes.join().unwrap();
+        assert_eq!(ends, [waits.join().unwrap(); 2]);
+        model.drop_tree([root]);
+        name(ends[0])
+    });
+}
+
+#[test]
+fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
+    check(["cancelled", "passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let child = root.child_at(model.at(8));
+        let moves = spawn(&model, &root, |model, root| {
+            assert!(root.reset(model.at(5)));
+            model.wheel.advance(SECOND * 5);
+        });
+        let cancels = spawn(&model, &child, |_, child| child.cancel());
+        let end = model.wait(&child);
+        moves.join().unwrap();
+        cancels.join().unwrap();
+        model.drop_tree([child, root]);
         name(end)
     });
 }

@@ -50,6 +50,59 @@ async fn a_call_ends_at_its_own_limit_and_the_deadline_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_may_wait_for_several_deadlines_of_a_tree_at_once() {
+    let start = Instant::now();
+    let request = TimingWheel::new().deadline_in(ms(50));
+    for part in [request.child_in(ms(20)), request.child_in(ms(30)), request.child_in(ms(80))] {
+        let at = part.instant();
+        let work = request.run(part.run(request.run_in(ms(70), pending::<()>())));
+        let _end = work.await;
+        assert_eq!(Instant::now(), at, "{:?}", start.elapsed());
+    }
+    assert_eq!(start.elapsed(), ms(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_goes_to_another_task_is_ended_there() {
+    for others in 0..2 {
+        let deadline = TimingWheel::new().deadline_in(ms(50));
+        let other = deadline.clone();
+        let _others: Vec<_> = (0..others)
+            .map(|_| {
+                let mut other = task::spawn(other.passed());
+                assert!(other.poll().is_pending());
+                other
+            })
+            .collect();
+        let mut here = Box::pin(deadline.run(pending::<()>()));
+        assert!(task::spawn(here.as_mut()).poll().is_pending());
+        let mut there = task::spawn(here);
+        assert!(there.poll().is_pending());
+        let call = deadline.run_in(ms(10), pending::<()>()).await;
+        assert_eq!(call, Err(Ended::Passed));
+        sleep(ms(39)).await;
+        assert!(there.poll().is_pending());
+        sleep(ms(2)).await;
+        assert!(there.is_woken());
+        assert_eq!(there.await, Err(Ended::Passed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timer_of_a_task_that_was_cancelled_serves_the_next_task() {
+    let deadline = TimingWheel::new().deadline_in(ms(50));
+    let child = deadline.child_in(ms(20));
+    let mut cancelled = task::spawn(child.passed());
+    assert!(cancelled.poll().is_pending());
+    child.cancel();
+    let mut next = task::spawn(deadline.passed());
+    assert!(next.poll().is_pending());
+    sleep(ms(51)).await;
+    assert!(next.is_woken());
+    assert_eq!((cancelled.await, next.await), (Ended::Cancelled, Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancel_ends_children_and_not_the_parent() {
     let parent = TimingWheel::new().deadline_in(ms(50));
     let child = parent.child();
@@ -80,6 +133,18 @@ async fn a_deadline_can_be_moved_both_ways_until_it_has_ended() {
     assert_eq!(start.elapsed(), ms(85));
     assert!(!deadline.reset_after(ms(50)), "it has passed");
     assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_into_the_past_ends_a_deadline_now_and_changes_no_end_before() {
+    let deadline = TimingWheel::new().deadline_in(ms(50));
+    let (start, child) = (Instant::now(), deadline.child());
+    sleep(ms(20)).await;
+    child.cancel();
+    assert!(deadline.reset(start + ms(10)));
+    assert_eq!(deadline.instant(), start + ms(10));
+    assert_eq!((deadline.passed().await, child.passed().await), (Ended::Passed, Ended::Cancelled));
+    assert_eq!(start.elapsed(), ms(20));
 }
 
 #[tokio::test(start_paused = true)]
