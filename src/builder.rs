@@ -20,7 +20,7 @@ impl TimingWheel {
     /// Makes a wheel with the default settings, on the current tokio runtime.
     ///
     /// # Panics
-    /// If this thread is not within a tokio runtime, and as [`Builder::build`]. The message names the caller.
+    /// If this thread is not within a tokio runtime, or if [`Builder::build`] panics. The message names the caller.
     #[must_use]
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it starts a driver, and may panic")]

@@ -35,12 +35,12 @@ pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[cfg(feature = "test-util")]
 pub use tokio::time::{advance, pause, resume};
 
-/// The errors, under the names that `tokio::time::error` has for it.
+/// The errors, by the names of `tokio::time::error`.
 pub mod error {
     pub use crate::error::{Elapsed, Error};
 }
 
-/// What belongs to a [`DelayQueue`], under the names that `tokio_util::time::delay_queue` has for it.
+/// The types of a [`DelayQueue`], by the names of `tokio_util::time::delay_queue`.
 pub mod delay_queue {
     pub use crate::timers::delay_queue::{Expired, Key};
 }

@@ -13,8 +13,8 @@
 //! **Ground rules.** Between its two steps each has a sequentially consistent fence, so at least one of them sees what the
 //! other published. During a turn the next turn is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is
 //! still to come. Two turns at the same time do no harm: each ends with step 2, or has another turn made at once.
-//! `next_turn` becomes a time only under the lock of `timers`. Under that lock system calls are made, so nobody may hold a
-//! shard's lock who takes it.
+//! `next_turn` becomes a time only under the lock of `timers`. System calls are made under that lock, so a thread that holds
+//! a shard's lock must not take it.
 //!
 //! | next turn | set by | an inserter with an earlier expiration |
 //! |---|---|---|
@@ -22,7 +22,7 @@
 //! | a time | a turner at the end of its turn, or an inserter | sets the timers |
 //! | [`NEVER`] | a turner with nothing to wait for | sets the timers |
 //!
-//! After a turn in which many timers fired, the alarm is set for no time before a certain one (see `turn::Pace`).
+//! After a turn in which many timers fired, the next turn has an earliest time (see `turn::Pace`).
 //!
 //! The first inserter after a turn sets the timers to exactly its time. Where that is a system call, each further one sets
 //! them to half of the remaining time. If each set its own time, a row of timers, each earlier than the last, would cost a

@@ -27,10 +27,10 @@
 //! | time of a turn | is |
 //! |---|---|
 //! | `now` | when the turn reads the clock |
-//! | `due` | since when it should have been made: the time for which the alarm was set, or at which it was asked for |
-//! | `due_since` | since when its timers may have waited: the same, or, if the turn covers two ticks, the end of the first of them if that is earlier; zero where the clock may jump |
+//! | `due` | the time at which the turn should have been made: the alarm's, or that of a request |
+//! | `due_since` | the earliest time at which a timer of this turn may have become due: the same as `due`, or, if the turn covers two ticks, the end of the first if that is earlier; zero where the clock may jump |
 //! | `at` | the next turn's, by the [`Plan`] of what the shards have to do |
-//! | `not_before` | the next turn's, if the wheel is busy: before this nobody has it made |
+//! | `not_before` | the earliest time of the next turn, if the wheel is busy |
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -35,9 +35,9 @@ impl TimingWheel {
     /// # Cancel safety
     /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
     /// shard keep their wakers and their memory, for at most a second. The next timer reuses the entry of one of
-    /// them. The others, at most 13, were dropped on another thread than the one that made them, or were among the
-    /// oldest of tens of thousands. The thread that next polls or drops a timer may then drop those wakers too; it does
-    /// not see their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
+    /// them. Each of the others, at most 13, was dropped on another thread than the one that made it, or was among the
+    /// oldest of tens of thousands. A thread that later polls or drops a timer may drop these wakers, and does not see
+    /// their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
@@ -189,8 +189,8 @@ impl Sleep {
 
     /// The instant at which this is ready.
     ///
-    /// Wheels tell instants apart that are within 292 years of the start of the process. A later deadline never comes, and
-    /// is told as the last of these instants.
+    /// A deadline more than 292 years after the start of the process never comes. This then returns the last instant that
+    /// a wheel can tell apart.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         instant(self.deadline_nanos())
@@ -347,6 +347,8 @@ impl Sleep {
     /// be called for each message of a connection. If the new deadline has passed, the timer wakes its task at once, or
     /// by the next turn of the wheel. In the latter case the next poll may still find it pending. An overdue timer may
     /// still wait for its tick to end.
+    ///
+    /// If the sleep is not pinned, call `Pin::new(&mut sleep).reset(deadline)`.
     ///
     /// A sleep [with a tolerance](Self::with_tolerance) keeps the tolerance, which then counts for the new deadline. If
     /// the tolerance was a share, the sleep keeps the time that the share came to.

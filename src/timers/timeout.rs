@@ -26,8 +26,8 @@ impl TimingWheel {
     /// As [`sleep`](Self::sleep).
     ///
     /// # Cancel safety
-    /// When the time is up the future is not dropped but left where it is, inside the [`Timeout`]; `.await` drops
-    /// both. Then whatever the future had under way stops, unless it was spawned as a task of its own. Dropping
+    /// When the time is up, the future stays in the [`Timeout`] until that is dropped; `.await` drops it at once. The
+    /// future's work then stops, except tasks that it has spawned. Dropping
     /// the timeout drops the future and removes the timer, as dropping a [`Sleep`] does.
     ///
     /// # Errors
@@ -38,8 +38,8 @@ impl TimingWheel {
     /// [`try_sleep(d)?.limiting(future)`](Sleep::limiting) refuses instead.
     ///
     /// # Panics
-    /// If `future` does, for example if it awaits a [`Sleep`] of the same wheel when that wheel ends. And if the wheel
-    /// has ended or is full, where tokio has no timers: outside of a runtime, or on one without `enable_time`.
+    /// If `future` does, for example if it awaits a [`Sleep`] of the same wheel when that wheel ends. Also if the wheel
+    /// has ended or is full, and tokio has no timers either: outside a runtime, or on one without `enable_time`.
     ///
     /// # Examples
     ///

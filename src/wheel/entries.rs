@@ -1,7 +1,7 @@
 //! Entries, the buckets in which their keys stand, and the keys by which owners find them again.
 //!
-//! An entry knows its place: a bucket, and a position there. A key is stale unless it stands in the place that the entry of
-//! its index knows. So no entry stores a number of its own, and whoever looks a key up has to look into the bucket anyway.
+//! An entry knows its place: a bucket, and a position there. A key has the index of its entry. It is stale unless it stands
+//! in that entry's place. So entries store no numbers, at no cost: looking a key up reads the bucket anyway.
 //!
 //! Entries stand in pages, so that growing copies no more than one page, and a page that empties after a storm gives its
 //! memory back.

@@ -5,11 +5,11 @@
 //!
 //! # How it works
 //!
-//! Level 0 is a ring of slots, each one tick wide. A deadline beyond it goes to an overflow level, a ring with as many
-//! slots, each of which is wider than a slot of the level below by the greatest power of two whose square is at most the
-//! number of slots. With 64 slots that is 8: level 1 covers eight times what level 0 covers, levels overlap, and a slot is
-//! at most an eighth as wide as the delays for which it is used. With fewer slots the factor is at most an eighth of them,
-//! but at least 2. Overflow levels are made when a deadline first needs them.
+//! Level 0 is a ring of slots, each one tick wide. A deadline beyond it goes to an overflow level: a ring with as many
+//! slots, each of which is wider than a slot of the level below by some factor. With 64 slots the factor is 8. So level 1
+//! covers eight times what level 0 covers, levels overlap, and a slot is at most an eighth as wide as the delays for which
+//! it is used. With more slots the factor is the greatest power of two whose square is at most their number. With fewer
+//! slots it is at most an eighth of them, but at least 2. Overflow levels are made when a deadline first needs them.
 //!
 //! A bucket holds the entries of a slot. All levels share one delay queue, which has every non-empty bucket, and tells the
 //! one that begins first. So the clock does not tick: it jumps from one such bucket to the next. When a

@@ -144,7 +144,9 @@ pub(crate) fn zone_name(zone: &TimeZone) -> String {
 }
 
 pub(crate) fn parse_zone(text: &str) -> Result<TimeZone, String> {
-    let zone = PARSER.parse_time_zone(text).map_err(|error| error.to_string())?;
+    let zone = PARSER
+        .parse_time_zone(text)
+        .map_err(|error| format!("{text} is not a zone, as Europe/Berlin or +02:00: {error}"))?;
     if is_named(&zone) {
         Ok(zone)
     } else {

@@ -189,6 +189,9 @@ impl Builder {
         if let Some(kind) = twice {
             return refuse(format!("a kind must have one handler, got two for {kind:?}"));
         }
+        if handlers.contains_key("") {
+            return refuse("a kind must have a name, got an empty one".into());
+        }
         for (kind, backoff) in backoffs {
             let Some(handler) = handlers.get_mut(kind).and_then(Arc::get_mut) else {
                 return refuse(format!("a back-off must be for a kind with a handler, got {kind:?}"));

@@ -66,7 +66,7 @@ impl fmt::Display for Error {
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
             Self::Encode(_) => f.write_str("the payload could not be written as JSON"),
             Self::Stopped => f.write_str(
-                "durable timers were stopped here: nothing was done, unless the runtime has ended",
+                "these durable timers have stopped: nothing was done, unless the runtime ended during the call",
             ),
             Self::Lost => f.write_str("another owner has the store of timers now"),
             Self::Failed => {

@@ -2,8 +2,8 @@
 //!
 //! # None lost
 //!
-//! A saved timer is handed to its handler, whenever the process is killed, or the power is lost: from the moment at which
-//! [`save`](crate::Saving::save) has answered. An attempt whose process ended before its result was stored is made again.
+//! Once [`save`](crate::Saving::save) has answered, the timer reaches its handler, even if the process is killed or the
+//! power fails at any moment. An attempt whose process ended before its result was stored is made again.
 //!
 //! - `tests/it/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`,
 //!   `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
@@ -22,7 +22,7 @@
 //!
 //! # Never before its time
 //!
-//! By the wall clock, also where that is set back or drifts.
+//! No timer is early by the wall clock, even if that clock is set back or drifts.
 //!
 //! - `tests/it/runner/handlers.rs`: `a_timer_is_handed_to_its_handler_at_its_time_and_never_before`
 //! - `tests/it/runner/clocks.rs`: `a_clock_that_is_set_back_makes_nothing_early_and_nothing_twice`,
@@ -35,7 +35,7 @@
 //! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
 //! only where one was, or where another instance has begun the timer and has not called its handler yet. If that instance
 //! gives the timer back, another cancel removes it. A cancel that ended a timer does not answer
-//! [`NotFound`](crate::Cancelled::NotFound). So it is with moves.
+//! [`NotFound`](crate::Cancelled::NotFound). The same holds for moves.
 //!
 //! - `tests/it/proof/races/one.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,

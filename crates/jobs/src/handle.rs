@@ -217,7 +217,7 @@ impl<T> Future for Job<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(result) = &mut self.result else {
-            panic!("a job's handle was polled that has given its result")
+            panic!("a job's handle was polled again after its result")
         };
         // Without a result the job was cancelled or could not run, which the record knows.
         let result =

@@ -1,4 +1,4 @@
-//! Where a job stands, and its end for whoever waits for that.
+//! Where a job stands, and how waiting code learns of its end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -37,8 +37,7 @@
 //!
 //! # Later than asked
 //!
-//! A schedule may be given a [`Tolerance`](timingwheel::Tolerance), so that its runs begin together with those of others:
-//! [`Schedule::with_tolerance`].
+//! With a [`Tolerance`](timingwheel::Tolerance), runs of different jobs begin together: [`Schedule::with_tolerance`].
 //!
 //! # Its end
 //!
@@ -52,7 +51,7 @@
 //! | the schedule has no further run | is over | has the number of runs |
 //! | the job panics | is over; the panic hook has reported it, [`Jobs::panicked`] counts it | [`JobError::is_panic`], with what the panic carried |
 //! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
-//! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | is dropped if it is pending, or, where the runtime's own wheel keeps its time, when that comes; goes on to the end of its run otherwise | [`JobError::reason`], or the job's result |
+//! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | a pending job is dropped, at once, or at its time if it waits on the runtime's own wheel; a run goes on to its end | [`JobError::reason`], or the job's result |
 //! | [`Jobs::shutdown`] | goes on to the end of its run, until the limit; what has not begun is handed back | [`JobError::is_cancelled`], or the job's result |
 //! | the wheel is full when a run has ended | waits on the [runtime's own wheel](timingwheel::time::wheel), and [counts](JobInfo::refusals) that | |
 //! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |

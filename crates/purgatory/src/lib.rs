@@ -2,7 +2,7 @@
 //!
 //! A server often cannot answer at once. It acknowledges a write when enough replicas have it, and answers a read when there
 //! is something to read. The request that makes the difference knows which partition it has changed, but not who waits for
-//! it. So an operation is *watched* under keys, as a rule one or more, with a condition and a deadline. Code that changes
+//! it. So an operation is *watched* under keys, usually one or a few, with a condition and a deadline. Code that changes
 //! what a key stands for *checks* that key: this tries the conditions of the operations under it. Each operation
 //! completes or fails exactly once, whatever happens first:
 //!
@@ -53,7 +53,7 @@
 //! waiting.lock().unwrap().insert(7, sender);
 //! let response = wheel.timeout(Duration::from_secs(9), receiver);
 //!
-//! // Whoever reads the connection finds who waits for number 7.
+//! // The reader of the connection finds the sender for number 7.
 //! let sender = waiting.lock().unwrap().remove(&7).unwrap();
 //! sender.send("pong").unwrap();
 //! assert_eq!(response.await, Ok(Ok("pong")));

@@ -254,7 +254,7 @@ impl Durable {
 
     pub(crate) fn check(&self) -> Result<(), Error> {
         let stats = self.0.shared.stats();
-        match (stats.stopped, stats.lost, stats.failed) {
+        match (stats.stopped || self.0.wheel.is_ended(), stats.lost, stats.failed) {
             (true, ..) => Err(Error::Stopped),
             (_, true, _) => Err(Error::Lost),
             (.., true) => Err(Error::Failed),

@@ -103,7 +103,9 @@ impl fmt::Display for RedbError {
                 write!(f, "{} is in use by {owner}", path.display())
             }
             Self::Open { path, .. } => write!(f, "{} cannot be opened", path.display()),
-            Self::Damaged { path, what } => write!(f, "{} is damaged: {what}", named(path.as_deref())),
+            Self::Damaged { path, what } => {
+                write!(f, "{} is damaged, or is no file of timers: {what}", named(path.as_deref()))
+            }
             Self::Newer { path, found, known } => {
                 let path = named(path.as_deref());
                 write!(

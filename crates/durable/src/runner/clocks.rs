@@ -1,4 +1,4 @@
-//! The wall clock beside the one that only counts.
+//! The wall clock beside the monotonic clock.
 
 use std::sync::Arc;
 use std::task::Waker;

@@ -52,7 +52,10 @@ async fn what_cannot_be_opened_is_refused_with_its_path_and_the_reason() {
     std::fs::write(&other, "Dear reader").unwrap();
     let error = RedbStore::create(&other).unwrap_err();
     assert!(matches!(&error, RedbError::Damaged { path: Some(of), .. } if *of == other), "{error:?}");
-    assert!(error.to_string().starts_with(&format!("{} is damaged: ", other.display())), "{error}");
+    assert!(
+        error.to_string().starts_with(&format!("{} is damaged, or is no file of timers: ", other.display())),
+        "{error}"
+    );
     assert_eq!(std::fs::read(&other).unwrap(), b"Dear reader");
 }
 

@@ -73,7 +73,7 @@ async fn the_task_that_polled_last_is_the_one_that_is_woken() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "a job's handle was polled that has given its result")]
+#[should_panic(expected = "a job's handle was polled again after its result")]
 async fn a_job_polled_again_after_its_result_panics() {
     let mut job = TimingWheel::new().run_after(ms(1), async {});
     (&mut job).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::Near;
-use timingwheel_durable::{Answer::Done, Backoff, CallBack, Clock, Error, Health, Outside, Symptom};
+use timingwheel_durable::{Answer::Done, Backoff, CallBack, Clock, Error, Health, Kind, Outside, Symptom};
 
 use super::handlers::Number;
 use super::support::{Note, Rig, at, note, secs};
@@ -34,6 +34,13 @@ async fn after_a_panic_in_the_runner_saves_are_refused_and_the_health_says_so() 
     assert!(matches!(durable.cancel("k").await, Err(Error::Failed)));
     assert_eq!(Health::new(secs(90)).check(&durable.stats()), [Symptom::Failed]);
     assert_eq!(durable.stop(secs(1)).await, Default::default());
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Nameless;
+
+impl Kind for Nameless {
+    const KIND: &'static str = "";
 }
 
 struct Bomb;
@@ -83,6 +90,7 @@ async fn settings_are_taken_up_to_their_bounds_and_refused_beyond_with_what_is_a
             rig.builder().on(|_: Note, _| async { Ok(Done) }),
             "a kind must have one handler, got two for \"note\"",
         ),
+        (rig.builder().on(|_: Nameless, _| async { Ok(Done) }), "a kind must have a name, got an empty one"),
         (
             rig.builder().retry::<Number>(Backoff::default()),
             "a back-off must be for a kind with a handler, got \"number\"",

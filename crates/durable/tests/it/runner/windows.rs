@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_durable::{Health, Symptom};
+use timingwheel_durable::{Error, Health, Symptom};
 
 use super::support::{Note, Rig, at, note, secs};
 
@@ -111,6 +111,16 @@ async fn a_wheel_that_is_full_delays_little_and_ends_nothing() {
         let due: f64 = text.parse().unwrap();
         assert!((due..due + 0.1).contains(&time), "due at {due}, called at {time}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_save_on_a_wheel_that_has_ended_is_refused() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    rig.wheel.shutdown();
+    let saved = durable.at(at(1.0), &note("late")).save().await;
+    assert!(matches!(saved, Err(Error::Stopped)), "{saved:?}");
+    assert_eq!(durable.count().await.unwrap().stored, 0);
 }
 
 #[tokio::test(start_paused = true)]
