@@ -130,7 +130,7 @@ impl TimingWheel {
     /// The wheel's counts so far, and its present state. See [`monitor`](crate::monitor).
     ///
     /// This locks each shard for a moment, one after the other. A turn that fires some hundred timers locks a shard for
-    /// as long.
+    /// as long; so does counting a shard with tens of thousands of slots.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Wheel { shards, turner, .. } = &*self.wheel;

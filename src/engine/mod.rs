@@ -8,7 +8,7 @@
 //! | the sleep is first polled | `Sleep::poll_changed` calls `Shard::arm`. That **reuses** the entry of a dropped timer, or **inserts** one. The sleep keeps the entry's key |
 //! | the entry gets its place | `Levels::slot_for` finds the slot for the deadline, and `Levels::link` puts the key into the slot's bucket |
 //! | nothing comes up earlier | `Shard::publish` tells all threads, and `Alarm::request` sets the timer in the runtime's park |
-//! | the sleep is moved | `Shard::reschedule`: the entry stays where it is, unless its bucket would come up too late |
+//! | the sleep is moved | `Shard::reschedule`: the entry stays where it is, if its bucket comes up early enough for it |
 //! | the park's timer is due | a worker that parks calls `ByTimerFd` or `ByTokio`, which call `Turner::turn` |
 //! | the timer fires | `Shard::turn` has `Hierarchy::advance_and_tell` hand out the wakers of due entries, and publishes how far it came. `Turner::turn_shards` wakes them, and `Turner::turn` sets the alarm for the next turn |
 //! | the task polls the sleep again | it finds its deadline reached, and `Shard::finish` tells how the timer ended |

@@ -36,11 +36,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::alarm::{Alarm, ParkTimers};
 use super::shard::Shard;
-use crate::platform::clock::Clock;
+use crate::platform::clock::{Clock, stopwatch};
 use crate::platform::sync::{Mutex, lock};
 use crate::platform::wakers::contained;
 use crate::telemetry::counters::Counters;
@@ -62,7 +62,7 @@ pub(crate) struct Turner {
     /// turns at the same time may begin with the same shard.
     first: AtomicUsize,
     pub(crate) alarm: Arc<Alarm>,
-    clock: Clock,
+    pub(super) clock: Clock,
     resolution: Resolution,
     /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
     stalled_since: AtomicU64,
@@ -126,7 +126,7 @@ impl Turner {
         alarm.counters.turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
-        let mut budget = Budget::of_a_turn();
+        let mut budget = Budget::of_a_turn(self.clock);
         self.clock.look_for_pause();
         let mut first = None;
         let has_ended = loop {
@@ -333,24 +333,37 @@ impl Driver {
     }
 }
 
-/// How much a turn may do before other tasks run. It bounds the steps of the hierarchies, of which a batch has 256, and not
-/// how long the wakers take.
+/// How much a turn may do before other tasks run: so many batches, each of 256 steps of a hierarchy, or so long. A batch
+/// that has begun wakes all of its tasks, however long their wakers take.
 pub(super) struct Budget {
     batches: usize,
+    /// False where the clock can be paused: there nothing may depend on how long the turn takes.
+    is_timed: bool,
+    /// Set when the first batch is done, so that a turn of one batch reads no clock.
+    until: Option<Instant>,
     /// How many timers the turn has handed out.
     fired: usize,
 }
 
 impl Budget {
-    pub(super) const fn of_a_turn() -> Self {
-        Self { batches: 16, fired: 0 }
+    const BATCHES: usize = 16;
+    const TIME: Duration = Duration::from_millis(1);
+
+    pub(super) const fn of_a_turn(clock: Clock) -> Self {
+        Self { batches: Self::BATCHES, is_timed: !clock.is_pausable, until: None, fired: 0 }
     }
 
-    /// Takes one batch, and returns whether there was one left.
+    /// Takes one batch, and returns whether the turn may do it. It may always do the first one.
     fn take_batch(&mut self) -> bool {
-        let left = self.batches.checked_sub(1);
-        self.batches = left.unwrap_or(0);
-        left.is_some()
+        if self.batches < Self::BATCHES && self.is_timed {
+            let now = stopwatch();
+            if now >= *self.until.get_or_insert(now + Self::TIME) {
+                return false;
+            }
+        }
+        let has_batch = self.batches > 0;
+        self.batches -= usize::from(has_batch);
+        has_batch
     }
 }
 

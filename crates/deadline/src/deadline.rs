@@ -187,7 +187,8 @@ impl Deadline {
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
-    /// It costs no timer of its own, and allocates only if other tasks wait under the deadline too.
+    /// It costs no timer of its own, and allocates only if another task waits under the deadline
+    /// too, or this task for another deadline of its tree.
     ///
     /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
     /// a look at the clock.

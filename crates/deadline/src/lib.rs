@@ -48,8 +48,8 @@
 //! that list are looked at. Each look at a deadline goes through its ancestors. So make a root for each request, not one
 //! for a server, and no long chains.
 //!
-//! The tree keeps the waker of the task that waited first, until the deadline is dropped or the waker is called. That task
-//! may be woken once more than it needs.
+//! The tree keeps the waker of the task that waited first until the last of its deadlines is dropped, also if that task has
+//! ended. That task may be woken once more than it needs.
 //!
 //! Where an operation only needs a time limit for itself and for each of its calls, a [`ReusableDeadline`] costs less than
 //! any other form: no allocation, no lock, and one look at the clock for each call that waits.

@@ -42,6 +42,9 @@ impl Future for Passed {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        // A task that only ever finds its deadline ended has to let others run. First, because a tree counts an end that it
+        // tells.
+        let coop = ready!(coop::poll_proceed(cx));
         let Self { deadline, limit, slot, by_tokio } = self.get_mut();
         let limit = match limit {
             Limit::None => None,
@@ -62,8 +65,7 @@ impl Future for Passed {
                 }
             }
         };
-        // A task that only ever finds its deadline ended has to let others run.
-        ready!(coop::poll_proceed(cx)).made_progress();
+        coop.made_progress();
         Poll::Ready(end)
     }
 }

@@ -13,6 +13,7 @@
 //! The wheel's waker for a job is the record itself. It runs none of the job: it spawns the task.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -80,10 +81,11 @@ impl<K: Key, W: Work> AnySlot for Slot<K, W> {
         let Some((work, tell)) = self.take() else { return };
         let output = work.output().filter(|_| state == JobState::Done);
         // Whoever is told, also by the loss of the other end, finds it dropped.
-        drop(work);
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(work)));
         if let Some(output) = output {
             task::tell(tell, Ok(output));
         }
+        dropped.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     fn over(&self, job: *const (), state: JobState) {

@@ -1,7 +1,7 @@
 //! The task of a job, and what it runs: a future, or those of a closure, one after the other.
 
 use std::future::poll_fn;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -199,12 +199,15 @@ async fn runs<K: Key, W: Work>(
             NextRun::BySchedule
         } else {
             let work = work.as_mut()?;
-            let mut run = pin!(work.begin()?);
-            let ran = poll_fn(|cx| match record.goes_on(cx.waker()) {
-                true => run.as_mut().poll(cx).map(|answer| Some(work.ran(answer))),
-                false => Poll::Ready(None),
+            let mut run = pin!(Some(work.begin()?));
+            let ran = poll_fn(|cx| match (record.goes_on(cx.waker()), run.as_mut().as_pin_mut()) {
+                (true, Some(run)) => run.poll(cx).map(|answer| Some(work.ran(answer))),
+                _ => Poll::Ready(None),
             });
-            match ran.await {
+            let ran = AssertUnwindSafe(ran).catch_unwind().await;
+            // Here, and not while a panic unwinds: a second one would abort the process.
+            let dropped = catch_unwind(AssertUnwindSafe(|| run.set(None)));
+            match ran.and_then(|ran| dropped.map(|()| ran)).unwrap_or_else(|panic| resume_unwind(panic)) {
                 Some(Ran::Again(next)) => next,
                 Some(Ran::Over(output)) => return Some(Ok(output)),
                 None => return Some(Err(JobError::cancelled())),

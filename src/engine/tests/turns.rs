@@ -92,7 +92,7 @@ impl Rig {
 }
 
 fn turn_shards(turner: &Turner, now: Nanos) -> AllShards {
-    let mut budget = Budget::of_a_turn();
+    let mut budget = Budget::of_a_turn(turner.clock);
     turner.turn_shards(now, now, &mut budget, &mut Vec::new())
 }
 

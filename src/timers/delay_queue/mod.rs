@@ -34,8 +34,7 @@ use crate::wheel::{Nanos, Resolution};
 ///
 /// A queue that a wheel's [`delay_queue`](crate::TimingWheel::delay_queue) made belongs to that wheel. Any other queue
 /// belongs to the wheel of the runtime in which its first item is inserted. If that wheel has ended, and the queue is
-/// empty, the next insertion chooses a wheel anew. A queue has one timer on its wheel. Only moving that timer takes a
-/// lock.
+/// empty, the next insertion chooses a wheel anew. A queue has one timer on its wheel, and only that timer takes a lock.
 ///
 /// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. A deadline may be any instant: one more than [292
 /// years](crate::Sleep::deadline) ahead never comes.

@@ -151,8 +151,11 @@ impl Waits {
         if !self.is_on(direction) {
             self.begin(direction, *now.insert(self.now()));
         }
+        if self.shortest(direction) == Nanos::ZERO {
+            return Poll::Ready(self.elapsed(direction, Nanos::MAX).into());
+        }
         loop {
-            let (check, end) = self.check_and_end(direction);
+            let (check, _) = self.check_and_end(direction);
             let timer = &self.wait(direction).timer;
             let has_come = timer.has_come_to(check);
             if has_come || timer.armed().is_none() {
@@ -160,12 +163,16 @@ impl Waits {
             }
             match now {
                 Some(now) if !has_come && now < check => {}
-                Some(now) if self.was_dropped(direction, now) => self.begin(direction, now),
                 Some(now) => {
                     // Not before the check, whatever a clock does that can be paused.
                     let now = now.max(check);
-                    self.wait(direction).answered = now;
-                    if end <= now {
+                    if self.was_dropped(direction, now) {
+                        self.begin(direction, now);
+                    } else {
+                        self.wait(direction).answered = now;
+                    }
+                    // A wait that has just begun ends too, if the silence lasts too long for the other direction's.
+                    if self.check_and_end(direction).1 <= now {
                         return Poll::Ready(self.elapsed(direction, now).into());
                     }
                 }

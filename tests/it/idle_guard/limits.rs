@@ -15,6 +15,7 @@ use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task::spawn};
 
 use super::by_hand::{ByHand, Op, WRITES, poll, task};
 use super::{DAY, ms, passed};
+use crate::runtime;
 use crate::streams::spend_budget;
 
 const FULL: &[u8] = b"full";
@@ -88,6 +89,21 @@ async fn a_limit_of_zero_refuses_to_wait_and_reads_what_is_there() {
     stream.write_u32(7).await.unwrap();
     assert_eq!(passed(stream.write_u8(7).await), "writing made no progress, and the write limit is 0ns");
     assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[test]
+fn a_limit_of_zero_that_is_set_while_a_read_waits_fails_at_once() {
+    // Also where the clock cannot be paused: no turn comes between.
+    let runtime = runtime(1);
+    let _within = runtime.enter();
+    let wheel = TimingWheel::new();
+    let (_peer, stream) = duplex(8);
+    let mut guard = wheel.idle_guard(stream).with_read_limit(DAY);
+    let mut first = spawn(wheel.sleep(DAY));
+    assert_pending!(first.poll());
+    assert_pending!(spawn(guard.read_u8()).poll());
+    guard.set_read_limit(Some(Duration::ZERO));
+    passed(assert_ready!(spawn(guard.read_u8()).poll()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use timingwheel::{TimingWheel, Tolerance};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, advance, sleep};
+use tokio_test::task::spawn;
+use tokio_test::{assert_pending, assert_ready};
 
 use crate::tolerance::eighth;
 
@@ -102,6 +104,29 @@ async fn a_limit_of_zero_refuses_to_wait_whatever_its_tolerance() {
     let start = Instant::now();
     assert!(guard.read_u8().await.is_err());
     assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_begins_after_the_silence_and_before_the_reads_timer_ends_at_once() {
+    let (wheel, tolerance) = (TimingWheel::new(), Tolerance::time(Duration::from_secs(10)));
+    let (mut peer, stream) = duplex(8);
+    let guard = wheel.idle_guard(stream).with_tolerance(tolerance);
+    let (mut reads, mut writes) = split(guard.with_idle_limit(Duration::from_secs(10)));
+    // A write has waited before.
+    writes.write_all(&[0; 8]).await.unwrap();
+    assert_pending!(spawn(writes.write_u8(0)).poll());
+    peer.read_exact(&mut [0; 8]).await.unwrap();
+    writes.write_all(&[0; 8]).await.unwrap();
+    sleep(Duration::from_secs(40)).await;
+    // Until the read's timer will be over a second later than its limit.
+    let first = Duration::from_secs(5);
+    while wheel.sleep(first).with_tolerance(tolerance).deadline() - Instant::now() < Duration::from_secs(12) {
+        advance(Duration::from_millis(100)).await;
+    }
+    assert_pending!(spawn(reads.read_u8()).poll());
+    wheel.sleep(Duration::from_millis(11_500)).await;
+    let error = assert_ready!(spawn(writes.write_u8(0)).poll()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! What is counted of requests.
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -49,6 +50,19 @@ async fn each_request_is_counted_once_when_it_ends() {
     assert_eq!(counters.deadline_in(&wheel, Duration::ZERO).passed().await, Ended::Passed);
     (expected.passed[0], expected.cancelled[0], expected.too_late) = (2, 1, 1);
     assert_eq!(counters.stats(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_a_call_is_counted_once_also_if_its_task_is_out_of_budget() {
+    let (wheel, counters) = (TimingWheel::new(), DeadlineCounters::new());
+    let request = counters.deadline_in(&wheel, ms(60_000));
+    let mut calls: Vec<_> = (0..200).map(|_| Box::pin(request.run_in(ms(10), pending::<()>()))).collect();
+    poll_fn(|cx| {
+        calls.retain_mut(|call| call.as_mut().poll(cx).is_pending());
+        if calls.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    assert_eq!(counters.stats().passed[1], 200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -112,6 +112,30 @@ impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         panic!("as asked");
     }
+}
+
+/// Panics as it is polled, and again as it is dropped.
+struct PanicsTwice;
+
+impl Drop for PanicsTwice {
+    fn drop(&mut self) {
+        panic!("as it is dropped")
+    }
+}
+
+impl Future for PanicsTwice {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        panic!("as it is polled")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_panics_as_it_is_dropped_after_a_panic_ends_its_job_alone() {
+    let job = TimingWheel::new().run_after(ms(1), PanicsTwice);
+    let panic = job.await.unwrap_err().into_panic().unwrap();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"as it is polled"));
 }
 
 #[tokio::test(start_paused = true)]
