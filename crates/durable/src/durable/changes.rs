@@ -23,6 +23,7 @@ pub enum Cancelled {
     ///
     /// If instances share a store, another instance may have begun the timer and not called the handler yet. If that instance
     /// stops, it gives the timer back, and the handler is not called. A second cancel then answers [`Removed`](Self::Removed).
+    /// The same holds for a timer that cannot be read, because a hand has changed its row in the database.
     Running(u32),
     /// There is no such timer: it is done, was removed before, or never existed.
     NotFound,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
+use timingwheel_calendar::Periodic;
 use timingwheel_durable::{Answer, Durable, Error, Kind, MemoryStore};
 use tokio::task::{consume_budget, coop};
 
@@ -24,7 +25,11 @@ impl Kind for Tick {
 }
 
 async fn started<H: Hook>(hook: H) -> Durable {
-    let store = Hooked { store: MemoryStore::new(), hook };
+    started_on(MemoryStore::new(), hook).await
+}
+
+async fn started_on<H: Hook>(store: MemoryStore, hook: H) -> Durable {
+    let store = Hooked { store, hook };
     let builder = Durable::builder(&TimingWheel::new(), store).on(|_: Tick, _| async { Ok(Answer::Done) });
     builder.start().await.unwrap()
 }
@@ -69,15 +74,25 @@ async fn a_leave_that_fails_is_counted_also_where_a_load_hangs() {
     assert_eq!(durable.stats().store_errors, 2);
 }
 
-/// Cancels and deletions take half a second. Counts those that have ended.
-#[derive(Clone, Default)]
-struct Slow(Arc<AtomicUsize>);
+/// These calls take half a second. Counts those that have ended.
+#[derive(Clone)]
+struct Slow(&'static [&'static str], Arc<AtomicUsize>);
+
+impl Slow {
+    fn new(calls: &'static [&'static str]) -> Self {
+        Self(calls, Arc::default())
+    }
+
+    fn ended(&self) -> usize {
+        self.1.load(Ordering::Relaxed)
+    }
+}
 
 impl Hook for Slow {
     async fn at(&self, call: &'static str, step: Step) -> Result<(), Injected> {
-        if step == Step::After && ["cancel", "unbury"].contains(&call) {
+        if step == Step::After && self.0.contains(&call) {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.1.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -85,19 +100,35 @@ impl Hook for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_cancels_and_deletions_whose_callers_have_gone() {
-    let hook = Slow::default();
+    let hook = Slow::new(&["cancel", "unbury"]);
     let durable = started(hook.clone()).await;
     let id = durable.after(HOUR, &Tick).save().await.unwrap();
     begin(pin!(durable.cancel(id)));
     begin(pin!(durable.delete_buried(id)));
-    assert_eq!(hook.0.load(Ordering::Relaxed), 0);
+    assert_eq!(hook.ended(), 0);
     durable.stop(LIMIT).await;
-    assert_eq!(hook.0.load(Ordering::Relaxed), 2);
+    assert_eq!(hook.ended(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_one_page_of_an_inspection() {
+    let (store, hook) = (MemoryStore::new(), Slow::new(&["list"]));
+    let filling = started_on(store.clone(), Slow::new(&[])).await;
+    for number in 0..1_000 {
+        let plan = Periodic::seconds(86_400, filling.now());
+        filling.every(number.to_string(), plan, &Tick).save().await.unwrap();
+    }
+    filling.stop(LIMIT).await;
+    let durable = started_on(store, hook.clone()).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(hook.ended(), 1, "the inspection at the start");
+    durable.stop(LIMIT).await;
+    assert_eq!(hook.ended(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_move_that_a_stop_overtakes_is_refused() {
-    let durable = started(Slow::default()).await;
+    let durable = started(Slow::new(&[])).await;
     let id = durable.after(HOUR, &Tick).save().await.unwrap();
     let mut moving = pin!(durable.reschedule(id, durable.now()));
     // Without a budget, tokio lets the move wait at its first turn.
