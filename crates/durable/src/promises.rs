@@ -34,8 +34,9 @@
 //!
 //! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
 //! only where one was, or where another instance has begun the timer and has not called its handler yet. If that instance
-//! gives the timer back, another cancel removes it. A cancel that ended a timer does not answer
-//! [`NotFound`](crate::Cancelled::NotFound). The same holds for moves.
+//! gives the timer back, another cancel removes it. The same holds for a row in a database that cannot be read, because a hand
+//! has changed it. A cancel that ended a timer does not answer
+//! [`NotFound`](crate::Cancelled::NotFound). All this holds for moves too.
 //!
 //! - `tests/it/proof/races/one.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
@@ -94,6 +95,7 @@
 //!   `a_renewal_looks_from_when_it_is_told_and_without_that_not_at_all`
 //! - `tests/it/postgres/locks.rs`:
 //!   `a_begin_whose_answer_was_lost_is_answered_again_after_the_shard_has_moved_and_while_a_row_is_locked`,
+//!   `a_row_that_cannot_be_read_is_not_answered_as_locked_where_another_is_gone`,
 //!   `an_instance_leaves_at_once_although_a_transaction_has_locked_what_it_has_begun`,
 //!   `an_open_cancel_of_timers_that_run_delays_their_results_and_no_others`,
 //!   `a_cancel_and_a_move_by_key_find_what_a_replacement_puts_there_meanwhile`
@@ -101,7 +103,8 @@
 //!   `what_transactions_save_at_the_same_time_is_found_although_one_of_them_tells`,
 //!   `what_transactions_save_at_the_same_time_is_found_although_hints_come_all_the_time`,
 //!   `what_an_instance_saves_before_it_knows_that_it_has_lost_the_shards_is_told_once_it_does`,
-//!   `two_instances_on_clones_of_one_store_hear_of_each_others_timers`
+//!   `two_instances_on_clones_of_one_store_hear_of_each_others_timers`,
+//!   `timers_that_a_program_saves_before_it_ends_are_hinted_at`, `an_instance_leaves_although_its_hints_cannot_be_sent`
 //! - `tests/it/postgres/rights.rs`:
 //!   `a_program_that_only_saves_cancels_and_moves_needs_the_rights_that_are_listed_and_no_others`,
 //!   `an_instance_needs_the_rights_that_are_listed_and_no_others`
@@ -186,6 +189,9 @@
 //! - `tests/it/proof/shared.rs`: `an_instance_that_is_stopped_while_it_joins_again_leaves_its_share`
 //! - `tests/it/redb_file.rs`: `after_stop_the_file_is_free_at_once`
 //! - `tests/it/proof/unheard.rs`: `a_stop_waits_for_calls_of_the_store_that_are_under_way`
+//! - `tests/it/proof/stops.rs`: `a_stop_waits_for_cancels_and_deletions_whose_callers_have_gone`,
+//!   `a_move_that_a_stop_overtakes_is_refused`, `a_leave_that_fails_is_counted_also_where_a_load_hangs`,
+//!   `a_stop_waits_for_one_page_of_an_inspection`
 //! - `tests/it/postgres/hints.rs`: `timers_that_a_program_saves_before_it_ends_are_hinted_at`
 //!
 //! # Handlers do not wait for each other

@@ -1,9 +1,10 @@
 //! Cancels and moves of timers, and revivals of buried ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedRwLockReadGuard, oneshot};
 use tokio::time::Instant;
 
 use super::Durable;
@@ -22,6 +23,7 @@ pub enum Cancelled {
     ///
     /// If instances share a store, another instance may have begun the timer and not called the handler yet. If that instance
     /// stops, it gives the timer back, and the handler is not called. A second cancel then answers [`Removed`](Self::Removed).
+    /// The same holds for a timer that cannot be read, because a hand has changed its row in the database.
     Running(u32),
     /// There is no such timer: it is done, was removed before, or never existed.
     NotFound,
@@ -42,6 +44,9 @@ pub enum Moved {
 const GIVEN_BACK: Duration = Duration::from_millis(500);
 const ASKS_AGAIN: Duration = Duration::from_millis(25);
 
+/// A stop waits until nobody holds it.
+type Calling = Arc<OwnedRwLockReadGuard<()>>;
+
 impl Durable {
     /// Cancels a timer, by its id or its key. This succeeds until the handler is called, or until another instance has
     /// begun the timer.
@@ -54,14 +59,14 @@ impl Durable {
     /// # Errors
     /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn cancel(&self, which: impl Into<Which>) -> Result<Cancelled, Error> {
-        self.check()?;
+        let calling = self.calling().await?;
         let mut which = which.into();
         let _cancelling = self.0.shared.cancelling();
         // The attempt that this call was told of. From there on nothing follows it.
         let mut begun = None;
         let mut asked_at = Instant::now();
         loop {
-            match self.0.store.clone().cancel(which.clone()).await? {
+            match self.on_its_own(&calling, self.0.store.clone().cancel(which.clone())).await? {
                 // It ended meanwhile, and nothing followed because of this call.
                 Removal::NotFound => {
                     return Ok(begun.map_or(Cancelled::NotFound, |(_, attempt)| Cancelled::Running(attempt)));
@@ -114,7 +119,6 @@ impl Durable {
         let which = which.into();
         let mut unknown = None;
         loop {
-            self.check()?;
             let moving = self.0.store.clone().reschedule(which.clone(), due);
             let moved = |moved: &Move| if let Move::Moved { to, .. } = moved { Some(*to) } else { None };
             match self.tell_of(moving, moved).await? {
@@ -143,17 +147,15 @@ impl Durable {
         told.await.unwrap_or(TookBack::Unknown)
     }
 
-    /// The runner has to hear of every stored timer. So the call is a task of its own: if the caller is dropped, the runner still
-    /// gets the notice.
+    /// The runner has to hear of every stored timer. So it gets the notice also if the caller is dropped.
     async fn tell_of<T: Send + 'static>(
         &self,
         call: Answered<T>,
         stored: impl FnOnce(&T) -> Option<Near> + Send + 'static,
     ) -> Result<T, Error> {
-        let (runner, calls) = (self.0.runner.clone(), self.0.calls.clone().read_owned().await);
-        let task = self.0.runtime.spawn(async move {
+        let (runner, calling) = (self.0.runner.clone(), self.calling().await?);
+        let telling = async move {
             let answer = call.await;
-            drop(calls);
             let command = match &answer {
                 Ok(answer) => stored(answer).map(|near| Command::Saved(vec![near])),
                 Err(_) => Some(Command::LookAnew),
@@ -162,6 +164,29 @@ impl Durable {
             if let Some(command) = command {
                 drop(runner.send(command));
             }
+            answer
+        };
+        self.on_its_own(&calling, telling).await
+    }
+
+    /// Begins a change, unless a stop has come. The check is last: a stop may come while this waits.
+    async fn calling(&self) -> Result<Calling, Error> {
+        let calling = self.0.calls.clone().read_owned().await;
+        self.check()?;
+        Ok(Arc::new(calling))
+    }
+
+    /// Makes a call of the store in a task of its own: if the caller is dropped, a stop still waits for the call, as a store may go
+    /// on with it and hold its file.
+    async fn on_its_own<T: Send + 'static>(
+        &self,
+        calling: &Calling,
+        call: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let calling = Arc::clone(calling);
+        let task = self.0.runtime.spawn(async move {
+            let answer = call.await;
+            drop(calling);
             answer
         });
         match task.await {
@@ -180,7 +205,6 @@ impl Durable {
     /// # Errors
     /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
-        self.check()?;
         let now = self.now();
         let reviving = self.0.store.clone().unbury(id, Some(now));
         let stored = |taken: &Taken| if let Taken::Stored(near) = taken { Some(*near) } else { None };
@@ -195,7 +219,7 @@ impl Durable {
     /// # Errors
     /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn delete_buried(&self, id: TimerId) -> Result<Taken, Error> {
-        self.check()?;
-        self.0.store.clone().unbury(id, None).await
+        let calling = self.calling().await?;
+        self.on_its_own(&calling, self.0.store.clone().unbury(id, None)).await
     }
 }

@@ -1,6 +1,8 @@
 //! The calls that begin timers and end attempts. The functions `begin_timers`, `settle_done` and `settle_one` in
 //! `sql/tables_and_functions_1.sql` decide which of them are refused.
 
+use std::collections::HashSet;
+
 use tokio_postgres::types::Type;
 
 use super::convert::{Places, attempts, column, columns_of, epoch, get, readable, standing, stored, unknown};
@@ -18,14 +20,16 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     let parameters = [(&epoch as _, Type::INT8), dues, numbers, firsts, (&kinds as _, Type::TEXT_ARRAY)];
     let statement = "select * from timingwheel.begin_timers(timingwheel.in_time($1, $6), $2, $3, $4, $5)";
     let rows = inner.ask_in_time(owner, statement, &parameters).await?;
+    let mut unreadable = HashSet::new();
     for row in &rows {
         let n: i64 = get(row, "n")?;
         let Some(place) = usize::try_from(n - 1).ok().filter(|place| *place < timers.len()) else { continue };
         let attempt = attempts(get(row, "attempts")?);
         let state = State::Begun { epoch: owner.epoch, attempt };
-        // If it cannot be read, it stays with this owner, and is loaded no more.
-        if let Some(stored) = inner.readable(timers[place].id, stored(row, timers[place], state)) {
-            answers[place] = Begun::Yours(Box::new(stored));
+        match inner.readable(timers[place].id, stored(row, timers[place], state)) {
+            Some(stored) => answers[place] = Begun::Yours(Box::new(stored)),
+            // It stays with this owner, and is loaded no more.
+            None => drop(unreadable.insert(n)),
         }
     }
     if rows.len() == timers.len() {
@@ -41,7 +45,9 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     }
     for n in get::<Vec<i64>>(row, "standing")? {
         let answer = usize::try_from(n - 1).ok().and_then(|place| answers.get_mut(place));
-        if let Some(answer @ Begun::Gone) = answer {
+        if let Some(answer @ Begun::Gone) = answer
+            && !unreadable.contains(&n)
+        {
             *answer = Begun::Locked;
         }
     }

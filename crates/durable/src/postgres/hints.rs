@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use super::Inner;
 use super::connections::Listening;
 use super::convert::shard;
-use super::membership::SOON_MS;
+use super::membership::{GIVE_BACK, SOON_MS};
 use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
 
@@ -165,6 +165,14 @@ impl Inner {
                     inner.send_notes().await
                 } {}
             });
+        }
+    }
+
+    /// The call may have been on its way while the instance left, which has sent its notes before. The program may end with the call.
+    pub(super) async fn send_what_came_late(&self) {
+        if self.owned.is_empty() {
+            // A look finds the rest.
+            let _ = timeout(GIVE_BACK, self.send_notes()).await;
         }
     }
 

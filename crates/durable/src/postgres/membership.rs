@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use futures::future::join;
 use jiff::Timestamp;
+use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
 use super::convert::{SHARDS, is_among, shards};
@@ -13,8 +15,8 @@ use super::{Inner, PostgresError, convert, only};
 use crate::id::{millis, timestamp};
 use crate::store::{Kinds, Near, Owner, Renewed, Standing};
 
-/// How long an instance that leaves tries to give back the timers that it has begun.
-const GIVE_BACK: Duration = Duration::from_millis(500);
+/// How long an instance that leaves tries to send its hints, and to give back the timers that it has begun.
+pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
 
 fn lease_ms(lease: Duration) -> i64 {
     i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, 1 << 42)
@@ -42,15 +44,16 @@ impl Inner {
     pub(super) async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
-        // The program may end with this owner.
-        self.send_notes().await;
         let Inner { connections, options, .. } = self;
         let epoch = convert::epoch(owner.epoch);
         // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,
         // because the shards wait for it.
         let give_back = "select timingwheel.give_back($1) as given_back";
         let limit = options.timeout.min(GIVE_BACK);
-        let given_back = connections.ask_within(limit, give_back, &[(&epoch, Type::INT8)]).await;
+        let parameters = [(&epoch as _, Type::INT8)];
+        let giving_back = connections.ask_within(limit, give_back, &parameters);
+        // The program may end with this owner, so the hints are sent.
+        let (_, given_back) = join(timeout(limit, self.send_notes()), giving_back).await;
         connections.ask("select timingwheel.leave($1)", &[(&epoch, Type::INT8)]).await?;
         match given_back {
             Ok(rows) => Ok(convert::get::<i64>(only(&rows)?, "given_back")?.cast_unsigned()),
@@ -148,6 +151,10 @@ impl OwnedShards {
 
     pub(super) fn remove(&self, epoch: u64) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&epoch);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     pub(super) fn of(&self, epoch: u64) -> Option<Owned> {

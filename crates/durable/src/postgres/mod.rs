@@ -173,6 +173,7 @@ impl Store for PostgresStore {
                 self.0.note(Near::from(*id));
             }
         }
+        self.0.send_what_came_late().await;
         Ok(answers)
     }
 
@@ -211,6 +212,7 @@ impl Store for PostgresStore {
         if let Move::Moved { to, .. } = answer {
             self.0.note(to);
         }
+        self.0.send_what_came_late().await;
         Ok(answer)
     }
 
@@ -219,6 +221,7 @@ impl Store for PostgresStore {
         if let Taken::Stored(near) = answer {
             self.0.note(near);
         }
+        self.0.send_what_came_late().await;
         Ok(answer)
     }
 

@@ -2,6 +2,7 @@
 //! no handler. Nothing else would notice these.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ struct Inspection {
     owner: Owner,
     shared: Arc<Shared>,
     kinds: Kinds,
+    is_stopping: Arc<AtomicBool>,
 }
 
 impl Inspections {
@@ -87,6 +89,7 @@ impl Runner {
             owner: self.owner,
             shared: Arc::clone(&self.shared),
             kinds: Arc::clone(&self.kinds),
+            is_stopping: Arc::clone(&self.is_stopping),
         };
         if looks_at_series {
             self.inspections.series_at = now + SERIES;
@@ -135,14 +138,16 @@ impl Inspection {
     async fn look_at_series(&self) -> Result<Vec<Near>, Error> {
         let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
         let mut planned_anew = Vec::new();
-        loop {
+        // A stop waits for the page that is asked for, and for no more.
+        while !self.is_stopping.load(Ordering::Acquire) {
             let series = self.store.clone().list(page.clone()).await?;
             planned_anew.extend(self.plan_anew(&series).await?);
             match series.last() {
                 Some(last) if series.len() == PAGE => page.after = last.timer.place(),
-                _ => return Ok(planned_anew),
+                _ => break,
             }
         }
+        Ok(planned_anew)
     }
 
     /// Plans again the runs that their rule would no longer plan.
@@ -178,6 +183,10 @@ impl Inspection {
         let now = self.shared.now();
         let mut page = Page { limit: PAGE, ..Page::default() };
         for _ in 0..MOST_OVERDUE / PAGE {
+            if self.is_stopping.load(Ordering::Acquire) {
+                // As was known before.
+                return Ok(self.shared.stats().unhandled.clone());
+            }
             let timers = self.store.clone().list(page.clone()).await?;
             for Stored { timer, kind, state, .. } in &timers {
                 let overdue = now.duration_since(timer.due());

@@ -131,10 +131,12 @@ impl Runner {
         let loading = OptionFuture::from(self.loading.take().map(|(_, call)| call));
         let looks = join(loading, OptionFuture::from(self.inspections.under_way.take()));
         // If the store fails or hangs now, the next owner finds it as after a crash.
-        let leaving = self.store.clone().leave(self.owner);
-        if let Ok((Err(error), _)) = tokio::time::timeout(GRACE, join(leaving, looks)).await {
-            self.shared.failed(&error);
-        }
+        let leaving = async {
+            if let Err(error) = self.store.clone().leave(self.owner).await {
+                self.shared.failed(&error);
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, join(leaving, looks)).await;
         {
             let mut stats = self.shared.stats();
             (stats.armed, stats.begun) = (0, 0);

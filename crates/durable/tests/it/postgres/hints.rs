@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use timingwheel_durable::store::{Hint, NewTimer, Standing, Store};
-use timingwheel_durable::{Durable, Kind, Moved, TimerId};
+use timingwheel_durable::tokio_postgres::NoTls;
+use timingwheel_durable::{Durable, Kind, Moved, PostgresOptions, PostgresStore, TimerId};
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
+use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, until};
 
 /// Looks are far apart: without a hint timers would be found after 200 seconds.
 const LEASE: Duration = Duration::from_secs(600);
@@ -138,8 +139,39 @@ fn timers_that_a_program_saves_before_it_ends_are_hinted_at() {
         program.at(soon(3_000), &Tick::new("soon")).save().await.expect("a save");
         program.stop(Duration::from_secs(60)).await;
     });
+    lives.block_on(until("it was called", async || calls.names() == ["soon"]));
+    runtime().block_on(async {
+        let program = store(&url).await;
+        let owner = program.join(LEASE, false).await.expect("a join");
+        program.leave(owner).await.expect("a leave");
+        // It was on its way.
+        let id = TimerId::new(soon(3_000), 1 << 20);
+        let late = NewTimer::new(id, Tick::KIND, "{\"name\":\"late\"}");
+        program.save(vec![late]).await.expect("a save");
+    });
     lives.block_on(async {
-        until("it was called", async || calls.names() == ["soon"]).await;
+        until("the other was called", async || calls.names() == ["late", "soon"]).await;
         one.stop(Duration::from_secs(60)).await;
     });
+}
+
+#[tokio::test]
+async fn an_instance_leaves_although_its_hints_cannot_be_sent() {
+    let url = database().await;
+    let slow = "create schema slow;
+        create function slow.pg_notify(text, text) returns void language sql as
+            $$ select pg_sleep(case when $2 = 'shares' then 0 else 3600 end) $$;
+        do $$ begin
+            execute format('alter database %I set search_path = slow, pg_catalog, public', current_database());
+        end $$";
+    let sql = client(&url).await;
+    sql.batch_execute(slow).await.expect("a notification that hangs");
+    let options = PostgresOptions::new(&url).expect("an address").timeout(LEASE);
+    let leaving = PostgresStore::connect_with(options, NoTls).await.expect("a store");
+    let owner = leaving.join(LEASE, true).await.expect("a join");
+    let timer = NewTimer::new(TimerId::new(soon(3_000), 1 << 20), Tick::KIND, "{\"name\":\"a\"}");
+    leaving.save(vec![timer]).await.expect("a save");
+    tokio::time::timeout(GUARD, leaving.leave(owner)).await.expect("it ends").expect("a leave");
+    let left = sql.query_one("select count(*) from timingwheel.instances", &[]).await.expect("a count");
+    assert_eq!(left.get::<_, i64>(0), 0);
 }

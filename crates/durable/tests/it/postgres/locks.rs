@@ -54,6 +54,24 @@ async fn a_begin_whose_answer_was_lost_is_answered_again_after_the_shard_has_mov
 }
 
 #[tokio::test]
+async fn a_row_that_cannot_be_read_is_not_answered_as_locked_where_another_is_gone() {
+    let url = database().await;
+    let store = store(&url).await;
+    let (owner, ask) = begun(&store).await;
+    let number = |place: usize| ask.timers[place].id().unique();
+    let change = format!(
+        "update timingwheel.timers set failed = '{{null}}' where number = {}; \
+            delete from timingwheel.timers where number = {}",
+        number(0),
+        number(1)
+    );
+    client(&url).await.batch_execute(&change).await.expect("a change");
+    let again = store.begin(owner, ask).await.expect("a begin");
+    assert_eq!(again[..2], [Begun::Gone, Begun::Gone]);
+    assert!(again[2..].iter().all(is_first), "{again:?}");
+}
+
+#[tokio::test]
 async fn an_instance_leaves_at_once_although_a_transaction_has_locked_what_it_has_begun() {
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);

@@ -20,6 +20,7 @@ mod redb_races;
 mod schedules;
 mod script;
 mod shared;
+mod stops;
 mod too_late;
 mod unheard;
 #[cfg(any(feature = "redb", feature = "postgres"))]
