@@ -65,12 +65,13 @@ impl Builder {
         }
     }
 
-    /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task that
-    /// does nothing else until the handler has ended.
+    /// Calls `handler` for each timer of its kind that is due. Several calls may run at once, each in a task of its
+    /// own.
     ///
-    /// Timers of kinds without a handler stay in the store. If a program has handlers, an event warns it when it saves such a
-    /// timer, and [`Stats::unhandled`](crate::Stats::unhandled) names one that is overdue. In a store that several instances share, all
-    /// instances with handlers need the same handlers. An instance without handlers gets no timers.
+    /// Timers of kinds without a handler stay in the store. If a program has handlers and saves such a timer, an event
+    /// warns of it, and [`Stats::unhandled`](crate::Stats::unhandled) names one that is overdue. In a store that
+    /// several instances share, all instances with handlers need the same handlers. An instance without handlers gets
+    /// no timers.
     ///
     /// # Examples
     ///
@@ -112,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// When failed attempts of a kind are made again. The default is [that of `Backoff`](Backoff).
+    /// Sets when failed attempts of a kind are made again. The default is [that of `Backoff`](Backoff).
     pub fn retry<K: Kind>(mut self, backoff: Backoff) -> Self {
         self.backoffs.push((K::KIND, backoff));
         self
@@ -124,17 +125,18 @@ impl Builder {
         self
     }
 
-    /// About how many pending timers are in memory: for a moment up to twice as many. The default is 10,000.
+    /// About how many pending timers are kept in memory. For a moment there may be up to twice as many. The default is
+    /// 10,000.
     ///
-    /// This number bounds the rate too. While the store answers one load and one begin, about this many timers can
-    /// begin. A limit of 7 gives about a hundred timers a second on a disk. If the limit is too low, timers are late,
-    /// and [`Symptom::Behind`](crate::Symptom::Behind) reports it.
+    /// This number limits the rate too: in the time of one load and one begin, about this many timers can begin. A
+    /// limit of 7 gives about a hundred timers a second on a disk. If the limit is too low, timers are late, and
+    /// [`Symptom::Behind`](crate::Symptom::Behind) reports it.
     pub fn in_memory(mut self, timers: usize) -> Self {
         self.settings.in_memory = timers;
         self
     }
 
-    /// How many handlers run at a time at the most. The default is 1,024. If so many run, further timers are late, and
+    /// At most so many handlers run at a time. The default is 1,024. While so many run, further timers are late, and
     /// [`Symptom::Behind`](crate::Symptom::Behind) reports it.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = handlers;
@@ -143,22 +145,23 @@ impl Builder {
 
     /// In a store that several instances share: if an instance is silent for this long, the others take over its timers.
     ///
-    /// An instance renews its lease after each third of it. If it could not, it begins no timers in the last fifth. The lease is
-    /// from a millisecond to 365 days. The default is 90 seconds. For a database under load, choose seconds rather than
-    /// milliseconds. With a lease of more than six minutes, timers that another instance saves may be late: a timer that is saved
-    /// more than two minutes ahead gets no hint, and the owner of its shard finds it at the next renewal.
+    /// An instance renews its lease after each third of the lease. If no renewal has succeeded, the instance begins no
+    /// timers in the last fifth. The lease must be 1 ms to 365 days. The default is 90 seconds. For a database under
+    /// load, choose seconds rather than milliseconds. With a lease of more than six minutes, timers that another
+    /// instance saves may be late: if a timer is saved more than two minutes ahead, no hint reports it, and the owner
+    /// of its shard finds it only at the next renewal.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
     }
 
-    /// Hands far timers to a [scheduler outside](Outside), which calls back when they are near. So the store need not
-    /// be asked when the next far timer comes near.
+    /// Hands far timers to a [scheduler outside](Outside), which calls back when they are near. So the runner need not
+    /// ask the store when the next far timer comes near.
     ///
-    /// A scan makes up for lost call backs: the store is asked for near timers once in each `scan`, so a timer is late by `scan` at
-    /// the most. The scan also finds timers that the scheduler never had: those from before, and far ones that another instance
-    /// saved or left behind. If another instance saves a timer shortly before it is due, a hint reports it, as without a
-    /// scheduler.
+    /// A scan makes up for lost call backs: the runner asks the store for near timers once in each `scan`. So a lost
+    /// call back delays a timer by `scan` at the most. The scan also finds timers that the scheduler never got: older
+    /// timers, and far timers that another instance saved or left behind. If another instance saves a timer that is due
+    /// soon, a hint reports the timer, as without a scheduler.
     pub fn outside(mut self, outside: impl Outside, scan: Duration) -> Self {
         self.outside = Some(Far::new(Arc::new(outside), scan));
         self
@@ -170,11 +173,11 @@ impl Builder {
         self
     }
 
-    /// Becomes the owner of the store, and begins. Timers that fell due while no program ran are due now.
+    /// Becomes the owner of the store, and begins to run timers. Timers that fell due while no program ran are due now.
     ///
     /// # Cancel safety
-    /// If this is dropped before it is ready, the store may have an owner that does nothing. In a store that several instances share,
-    /// the others take over its timers after the lease.
+    /// If this is dropped before it is ready, the store may have an owner that does nothing. If several instances share
+    /// the store, the others take over the timers of this owner after the lease.
     ///
     /// # Errors
     /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler or with a last delay below the first,

@@ -7,11 +7,11 @@
 //! | `perform_at`, `perform_in` | [`Durable::at`](crate::Durable::at), [`Durable::after`](crate::Durable::after) |
 //! | the class of the job | [`Kind`](crate::Kind) |
 //! | arguments as JSON | the payload, as JSON |
-//! | `retry: 25`, over about 20 days | [`Backoff`](crate::Backoff), by default over about three days. From 15 seconds to 4 days, with 20 tries, it takes about 20 days. [`Answer::Retry`](crate::Answer::Retry) sets a delay of your own |
+//! | `retry: 25`, over about 20 days | [`Backoff`](crate::Backoff), by default over about three days. With delays from 15 seconds to 4 days and 20 tries, it also goes on for about 20 days. [`Answer::Retry`](crate::Answer::Retry) sets a delay of your own |
 //! | the dead set | [buried](crate::store::Buried) timers: [`Durable::list`](crate::Durable::list), [`revive`](crate::Durable::revive), [`delete_buried`](crate::Durable::delete_buried) |
 //! | `ScheduledSet#find_job(jid).delete`, which walks through the set | [`Durable::cancel`](crate::Durable::cancel), by id or key |
-//! | a poll every five seconds or so | none: a timer is late by what the wheel is |
-//! | popped, and pushed in a second step: a crash in between loses it | a timer leaves the store when its handler has ended |
+//! | a poll every five seconds or so | none: a timer is no later than the wheel's timers |
+//! | a job is popped, and pushed in a second step: a crash in between loses the job | a timer leaves the store only when its handler has ended |
 //!
 //! Tests: `tests/it/runner`, `tests/it/proof/kills.rs`. Example: `webhooks`.
 //!
@@ -21,11 +21,11 @@
 //! |---|---|
 //! | `apply_async(eta=…)`, `countdown=…` | [`Durable::at`](crate::Durable::at), [`Durable::after`](crate::Durable::after) |
 //! | far tasks wait in a worker's memory | they wait in the store alone |
-//! | an ETA beyond the visibility timeout runs many times | no timeout: an attempt is made again when its process has gone |
+//! | an ETA beyond the visibility timeout runs many times | no timeout: if a process ends during an attempt, the attempt is made again |
 //! | `revoke(id)`, which each worker has to remember | [`Durable::cancel`](crate::Durable::cancel), which says whether it was in time |
 //! | `autoretry_for`, `retry_backoff`, `retry_jitter`, `max_retries` | [`Backoff`](crate::Backoff) |
 //! | beat, with a crontab | [`Durable::every`](crate::Durable::every), with the rules of `timingwheel-calendar` |
-//! | a beat that was away forgets, or runs all | [`Missed`](crate::Missed) |
+//! | after an outage beat forgets the missed runs, or runs all of them | [`Missed`](crate::Missed) |
 //!
 //! Tests: `tests/it/runner/windows.rs`, `tests/it/runner/series.rs`. Examples: `orders`, `monthly_report`.
 //!
@@ -34,10 +34,10 @@
 //! | there | here |
 //! |---|---|
 //! | `setDeliverTimeMs`, up to three days | [`Durable::at`](crate::Durable::at), up to the year 9999 |
-//! | a wheel in a mapped file, and rolls beyond it | an ordered map in a file, and a wheel in memory for what is near |
-//! | a second | a millisecond |
-//! | a message cannot be taken back, but for a special one | [`Durable::cancel`](crate::Durable::cancel), [`Durable::reschedule`](crate::Durable::reschedule) |
-//! | away for longer than the wheel: lost | what was due meanwhile is due at the start |
-//! | flushed now and then, unless told otherwise | durable when [`save`](crate::Saving::save) is ready |
+//! | a wheel in a mapped file; messages beyond the wheel are rolled over | an ordered map in a file, and a wheel in memory for near timers |
+//! | precision: a second | a millisecond |
+//! | only special messages can be taken back | [`Durable::cancel`](crate::Durable::cancel), [`Durable::reschedule`](crate::Durable::reschedule) |
+//! | messages are lost if the broker is down for longer than the wheel covers | timers that fell due meanwhile are due at the start |
+//! | by default, messages are flushed to disk only now and then | a timer is durable when [`save`](crate::Saving::save) has answered |
 //!
 //! Tests: `tests/it/runner/windows.rs`, `tests/it/proof/power.rs`. Example: `orders`.

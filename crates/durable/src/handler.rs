@@ -89,15 +89,15 @@ pub type HandlerResult = Result<Answer, HandlerError>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Run {
-    /// The timer. All attempts have the same id, so use it as the key that makes their effects happen only once.
+    /// The id of the timer. All attempts have the same id, so use it as the key that makes effects happen only once.
     pub id: TimerId,
-    /// The user's name for it.
+    /// The timer's key: your name for it.
     pub key: Option<String>,
     /// Which attempt this is. The first is 1.
     pub attempt: u32,
     /// When this attempt was due.
     pub due: Timestamp,
-    /// How late it began.
+    /// How late this attempt began.
     pub late: Duration,
     /// The owner that began the attempt. A store compares it together with `id` and `attempt`.
     pub epoch: u64,

@@ -12,13 +12,13 @@ use timingwheel::monitor::Histogram;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers in memory: those on the wheel, and those that are due and wait for a handler.
+    /// Timers in memory: on the wheel, or due and waiting for a handler.
     pub armed: usize,
-    /// Timers that have begun and not ended. Some of them wait out the last moment before their time.
+    /// Timers that have begun and not ended. Some of these still wait for their due time.
     pub begun: usize,
     /// Timers that were saved.
     pub saved: u64,
-    /// Saves that went to the store together: `saved / save_batches` is how many at a time.
+    /// Batches in which saves went to the store: `saved / save_batches` is the mean size of a batch.
     pub save_batches: u64,
     /// Times that the store was asked for near timers.
     pub loads: u64,
@@ -28,7 +28,7 @@ pub struct Stats {
     pub attempts: u64,
     /// Timers that are done.
     pub done: u64,
-    /// Attempts that failed, or asked for another, and are made again.
+    /// Attempts that failed or asked for another attempt, and after which the timer is attempted again.
     pub retried: u64,
     /// Timers that were put off by their handlers.
     pub snoozed: u64,
@@ -38,7 +38,7 @@ pub struct Stats {
     pub skipped: u64,
     /// Pending runs of series that were planned again, because a clock had been wrong or zone data has changed.
     pub replanned: u64,
-    /// Timers that were put aside by the store, because they are damaged and cannot be read.
+    /// Timers that the store has put aside, because they are damaged and cannot be read.
     pub damaged: u64,
     /// Timers that were saved here without a handler for their kind, although other kinds have handlers.
     pub saved_unhandled: u64,
@@ -52,13 +52,13 @@ pub struct Stats {
     pub fenced: u64,
     /// Calls of the store that failed: saves, and calls of the runner such as loads, begins and renewals.
     ///
-    /// Cancels, moves and lists are not counted. Their callers have the errors.
+    /// Cancels, moves and lists are not counted: their callers get the errors.
     pub store_errors: u64,
-    /// Times that a clock was found to have been set.
+    /// How many times the runner noticed that a clock had been set.
     pub clock_set: u64,
     /// How late handlers were called, by the wall clock.
     pub lateness: Histogram,
-    /// How long a timer has been due that has not begun: the earliest that this instance knows.
+    /// How long the earliest timer that this instance knows has been due without having begun.
     pub behind: Duration,
     /// How far ahead of their due times timers are begun now, because a begin takes that long.
     pub ahead: Duration,
@@ -67,10 +67,10 @@ pub struct Stats {
     /// How many shards this instance has, and how many there are. It is (0, 0) if the store is not shared, or if the instance has
     /// no handlers.
     pub shards: (u32, u32),
-    /// Times that this instance has told the store that it lives.
+    /// How many times this instance has renewed its lease.
     pub renewals: u64,
-    /// How much was left of the time in which this instance may begin timers, when it last renewed its lease. At zero
-    /// it begins none.
+    /// At the last renewal of the lease: how much was left of the time in which this instance may begin timers. At zero
+    /// the instance begins no timers.
     pub lease_margin: Duration,
     /// Times that this instance was silent for too long, and joined again.
     pub rejoined: u64,
@@ -80,9 +80,10 @@ pub struct Stats {
     pub empty_scans: u64,
     /// Whether another owner has the store. Then no more timers begin here.
     pub lost: bool,
-    /// Whether one of its tasks has panicked, for example in a clock or a store of yours. The program has to start again.
+    /// Whether a task of this `Durable` has panicked, for example in a clock or a store of yours. The program has to
+    /// start again.
     pub failed: bool,
-    /// Whether it was stopped.
+    /// Whether this `Durable` was stopped.
     pub stopped: bool,
 }
 
@@ -102,7 +103,8 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 /// How long a timer may be due and not begun.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// Compares [`Stats`] again and again, for example for the health check of an orchestrator, and tells what is wrong.
+/// Compares [`Stats`] with those of the last check, and tells what is wrong: for example for the health check of an
+/// orchestrator.
 ///
 /// # Examples
 ///
@@ -133,21 +135,21 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Symptom {
-    /// One of its tasks has panicked, as by a clock or a store of the user's.
+    /// A task of the `Durable` has panicked, for example in a clock or a store of yours.
     Failed,
-    /// Another owner has followed for good: nothing more begins here.
+    /// Another owner has taken over for good: no more timers begin here.
     Lost,
     /// So many calls of the store have failed since the last check, and none has succeeded. In a store that is shared only
     /// renewals of the lease count as a success.
     NotReached(u64),
     /// So many calls of the store have failed since the last check, and others have succeeded.
     Failing(u64),
-    /// At the last renewal only this much was left of the time in which the instance may begin timers: less than a
-    /// tenth of the lease.
+    /// At the last renewal only so much was left of the time in which the instance may begin timers: less than a tenth
+    /// of the lease.
     Margin(Duration),
     /// So many times since the last check, the instance was taken for dead though it was alive.
     Rejoined(u64),
-    /// So many results were refused since the last check, as they came too late.
+    /// So many results were refused since the last check, because they came too late.
     Fenced(u64),
     /// The clock by which timers are due is more than a second ahead of the instance's own, or behind it.
     Clock(SignedDuration),

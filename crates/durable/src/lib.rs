@@ -1,5 +1,5 @@
-//! Timers that outlive the process. They are saved in a store, and handed to handlers at least once when they are due, on a
-//! [timing wheel](https://docs.rs/timingwheel).
+//! Timers that outlive the process. A store keeps them. When a timer is due on a
+//! [timing wheel](https://docs.rs/timingwheel), its handler is called at least once.
 //!
 //! ```
 //! # #[tokio::main]
@@ -41,11 +41,11 @@
 //!
 //! # How it goes
 //!
-//! A timer is **stored**, then **armed** when it is near, on the wheel of this process, and **begun** when it is due: the
-//! store records this before the handler is called. You can cancel or move it until its handler is called, or until
-//! another instance has begun it. If a crash cuts an attempt short, the next start makes it again, with a higher
-//! number. Handlers are called **at least once**, so make each outside effect happen once for each [`Run::id`].
-//! [`promises`] lists the promises and their tests.
+//! A timer is first **stored**. When it is near, it is **armed**: put on the wheel of this process. When it is due, it
+//! is **begun**: the store records the attempt before the handler is called. You can cancel or move it until its
+//! handler is called, or until another instance has begun it. If a crash cuts an attempt short, the timer is attempted
+//! again after the next start, with a higher attempt number. Handlers are called **at least once**, so make each
+//! outside effect happen once for each [`Run::id`]. [`promises`] lists the promises and their tests.
 //!
 //! # What there is
 //!
@@ -67,8 +67,8 @@
 //!
 //! # What it is not
 //!
-//! - Not for timers that need not outlive the process: use the wheel, which costs a thousandth as much.
-//! - Only one process can open a file. Many instances share a PostgreSQL.
+//! - Not for timers that need not outlive the process: use the plain wheel, which is a thousand times cheaper.
+//! - Only one process can open a file. Many instances can share one PostgreSQL database.
 //! - Not exactly once: that is impossible for effects outside of the store.
 //!
 //! # Features

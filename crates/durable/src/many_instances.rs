@@ -2,16 +2,17 @@
 //!
 //! # How it goes
 //!
-//! The timers are in 64 **shards**. Each shard belongs to one **instance**, a running program, named by its **epoch**: a
-//! number from a sequence of the database, which is never used again. An instance loads the timers of its shards ahead of
-//! their time, which writes nothing. Each later write names the epoch, and a begin holds a lock on the shard's row. If an
-//! instance was taken for dead and goes on, it changes nothing: its begins are refused, and so are its results.
+//! The timers are divided into 64 **shards**. Each shard belongs to one **instance**: a running program. Each instance
+//! is named by its **epoch**: a number from a sequence of the database, which is used only once. An instance loads the
+//! timers of its shards ahead of their time; loading writes nothing. Each later write names the epoch. A begin, the
+//! write before a handler is called, holds a lock on the shard's row. If an instance was taken for dead but goes on, it
+//! changes nothing: the database refuses its begins and its results.
 //!
 //! | when | what happens |
 //! |---|---|
 //! | an instance with handlers joins | it has its shards at once. Attempts that others have begun stay theirs until they end |
 //! | an instance stops | its shards go to the others, who are told |
-//! | an instance is silent for longer than its [lease](crate::Builder::lease) | its shards go to the others, which attempt the timers again that it had begun |
+//! | an instance is silent for longer than its [lease](crate::Builder::lease) | its shards go to the others, which attempt its begun timers again |
 //! | an instance was stopped past its lease, and goes on | its handlers are [told](crate::Run::lost), and it joins again |
 //! | the database is gone | handlers that run go on; no timer begins after four fifths of the lease; results wait |
 //!
@@ -20,26 +21,28 @@
 //! [`clock_offset`](crate::Stats::clock_offset) tells how far the clock of an instance is off.
 //!
 //! A timer that is due within two minutes is put into a shard of the instance that saves it, if that instance has a
-//! handler for it. So the timer is on time, and no other instance has to be told. But if a program saves such timers in
+//! handler for it. So the timer is on time without a message to another instance. But if a program saves such timers in
 //! one instance only, that instance handles them all. All other timers are spread over all shards.
 //!
-//! If another program or instance saves a timer for the next moments, the instance that has its shard gets a hint by
-//! `NOTIFY`. If a hint is lost, or a pooler does not support [listening](crate::PostgresOptions::listen), the timer may be late,
-//! but it is not lost: an instance looks for new timers in its shards after each third of its lease. Once a minute it also
-//! finds timers that were saved more than a minute after their due time.
+//! If another program or instance saves a timer that is due soon, the instance that has the timer's shard gets a hint
+//! by `NOTIFY`. If a hint is lost, or a pooler does not support [listening](crate::PostgresOptions::listen), the timer
+//! may be late, but is not lost: each instance looks for new timers in its shards after each third of its lease. Once a
+//! minute it also finds timers that were saved more than a minute after their due time.
 //!
-//! An idle instance makes one statement for each third of its lease, one a minute, and one every five minutes: about three a
-//! minute with the default lease. With a shorter lease others take over sooner, and there are more statements.
+//! An idle instance sends one statement for each third of its lease, one each minute, and one every five minutes: about
+//! three a minute with the default lease. With a shorter lease the others take over sooner, and an idle instance sends
+//! more statements.
 //!
 //! # Which instances have which handlers
 //!
 //! **All instances of a schema that have handlers need the same handlers.** Each timer belongs to one instance. If that
-//! instance has no handler for its kind, the timer waits, and no other instance gets it. So give programs with different
-//! handlers a [schema](crate::PostgresOptions::schema) each. While a version with a new kind replaces an old one, timers of that
-//! kind may wait until the last old instance has ended.
+//! instance has no handler for its kind, the timer waits, and no other instance gets it. So give each program with
+//! other handlers its own [schema](crate::PostgresOptions::schema). While a version with a new kind replaces an old
+//! one, timers of that kind may wait until the last old instance has ended.
 //!
-//! A program that only saves, cancels and moves has two ways. It can start a [`Durable`](crate::Durable) without handlers, which
-//! gets no shards. Or it starts none, and calls `PostgresStore::save_in` or `timingwheel.save_timer`.
+//! A program that only saves, cancels and moves has two choices. It can start a [`Durable`](crate::Durable) without
+//! handlers, which gets no shards. Or it can start no `Durable`, and call `PostgresStore::save_in` or
+//! `timingwheel.save_timer`.
 //!
 //! Each instance looks every five minutes for overdue timers that it has no handler for: see
 //! [`Stats::unhandled`](crate::Stats::unhandled). This SQL finds them too:
@@ -70,12 +73,13 @@
 //! # Tables and rights
 //!
 //! `PostgresStore::connect` creates the tables, in the schema `timingwheel`, where they are missing.
-//! `PostgresStore::tables` is the SQL for this, if you want to create them by hand. At its end stand the rights that an instance
-//! needs, and those of a program that only saves. The tables have the number of their format. A newer format says which
-//! programs still work with it, so programs of two versions can run side by side while one replaces the other.
+//! `PostgresStore::tables` is the SQL for this, if you want to create them by hand. The end of this SQL lists the
+//! rights that an instance needs, and the rights of a program that only saves. The tables store the number of their
+//! format. A newer format also says which older programs can still use it, so two versions of a program can run side by
+//! side during an update.
 //!
-//! [`PostgresOptions::schema`](crate::PostgresOptions::schema) sets another schema. Two schemas in one database are two separate
-//! stores. The functions are in that schema too, as in `timers_of_shop.save_timer`.
+//! [`PostgresOptions::schema`](crate::PostgresOptions::schema) sets another schema. Two schemas in one database are two
+//! separate stores. The SQL functions are in that schema too: for example, `timers_of_shop.save_timer`.
 //!
 //! [The page about sizing](crate::sizing) says how many timers a database can take, and when one schema is not enough.
 //!
@@ -85,7 +89,7 @@
 //!
 //! # What to watch
 //!
-//! [`Health`](crate::Health) looks at these, and tells in words what is wrong.
+//! [`Health`](crate::Health) checks these figures, and says in words what is wrong.
 //!
 //! | in [`Stats`](crate::Stats) | means |
 //! |---|---|
@@ -97,8 +101,8 @@
 //!
 //! # What it does not do
 //!
-//! - Stop handlers of an instance that is itself stopped from outside. When such an instance is continued, its handler
-//!   goes on too. The handler is told, and its result is refused, but its effects outside of the database still happen.
+//! - Stop the handlers of an instance that is suspended from outside. When such an instance is continued, its handlers
+//!   go on too. They are told, and their results are refused, but their effects outside of the database still happen.
 //! - Use more than 64 instances: the 65th has nothing to do until another one ends.
-//! - Take more than 67,108,863 starts for each schema: one each second for two years. A program that starts for each
-//!   request saves its timers with [`save_in`](crate::PostgresStore::save_in) or in SQL, which needs no start.
+//! - Take more than 67,108,863 starts for each schema: one each second for two years. If a program starts once for each
+//!   request, let it save its timers with [`save_in`](crate::PostgresStore::save_in) or in SQL: both need no start.

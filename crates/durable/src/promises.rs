@@ -3,7 +3,8 @@
 //! # None lost
 //!
 //! Once [`save`](crate::Saving::save) has answered, the timer reaches its handler, even if the process is killed or the
-//! power fails at any moment. An attempt whose process ended before its result was stored is made again.
+//! power fails at any moment. If the process ends before the result of an attempt is stored, the timer is attempted
+//! again.
 //!
 //! - `tests/it/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`,
 //!   `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
@@ -32,11 +33,11 @@
 //!
 //! # A cancel is answered right
 //!
-//! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
-//! only where one was, or where another instance has begun the timer and has not called its handler yet. If that instance
-//! gives the timer back, another cancel removes it. The same holds for a row in a database that cannot be read, because a hand
-//! has changed it. A cancel that ended a timer does not answer
-//! [`NotFound`](crate::Cancelled::NotFound). All this holds for moves too.
+//! After [`Removed`](crate::Cancelled::Removed) no handler is called. A cancel answers
+//! [`Running`](crate::Cancelled::Running) in three cases only. The handler was called. Or another instance has begun
+//! the timer and has not called its handler yet: if that instance gives the timer back, another cancel removes it. Or
+//! somebody has edited the timer's row in the database, so that it cannot be read. A cancel that ended a timer does not
+//! answer [`NotFound`](crate::Cancelled::NotFound). Moves keep the same promise.
 //!
 //! - `tests/it/proof/races/one.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
@@ -59,9 +60,9 @@
 //!
 //! # Twice only with cause
 //!
-//! A handler is called again for a timer only if the attempt before failed, asked for another attempt, or ended with
-//! its process, or if another owner has taken over. The new attempt then has a higher number. Results of the former
-//! owner are refused, and its handlers are told.
+//! A handler is called again for a timer only in four cases: the last attempt failed, asked for another attempt, or
+//! ended with its process, or another owner has taken over. The new attempt then has a higher number. After a takeover
+//! the results of the former owner are refused, and its handlers are told.
 //!
 //! - `tests/it/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`
 //! - `tests/it/runner/owners.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
@@ -73,7 +74,7 @@
 //!
 //! # The same holds for many instances
 //!
-//! On one PostgreSQL, whichever of them are killed, stopped past their lease and continued, or cut off.
+//! Any number of instances on one PostgreSQL may be killed, stopped past their lease and continued, or cut off.
 //!
 //! - `tests/it/postgres/proof.rs`:
 //!   `instances_that_are_killed_stopped_and_cut_off_lose_nothing_and_repeat_nothing_without_cause`,
@@ -132,8 +133,8 @@
 //!
 //! # A series goes on exactly once
 //!
-//! Each occurrence has an id of its own, the next follows from the scheduled instant in the transaction that ends the
-//! run, and missed runs follow a policy with a bound.
+//! Each occurrence has an id of its own. The transaction that ends a run also stores the next occurrence, which follows
+//! from the scheduled instant of that run. Missed runs follow a policy with a bound.
 //!
 //! - `tests/it/runner/series.rs`: `a_series_goes_on_over_restarts_without_a_hole_and_without_a_double`,
 //!   `after_an_outage_missed_runs_follow_the_policy`, `another_rule_takes_over_also_while_a_run_goes_on`,
@@ -170,7 +171,8 @@
 //!
 //! # A scheduler outside may fail
 //!
-//! The scan finds the timers that it does not call back about, and nothing runs before its time or twice because of it.
+//! If the scheduler does not call back about a timer, the scan finds the timer. No failure of the scheduler makes a
+//! timer run early or twice.
 //!
 //! - `tests/it/runner/outside.rs`: `what_is_far_is_handed_over_and_called_back_without_a_look_at_the_store`,
 //!   `a_call_back_that_is_lost_is_found_by_the_scan`, `call_backs_may_come_early_twice_and_for_what_is_gone`
@@ -196,7 +198,8 @@
 //!
 //! # Handlers do not wait for each other
 //!
-//! A handler that computes, waits, blocks its thread or is in `block_in_place` keeps nothing back but its thread.
+//! A handler may compute, wait, block its thread or be in `block_in_place`: it delays no other handler, and takes only
+//! its own thread.
 //!
 //! - `tests/it/runner/together.rs`:
 //!   `a_handler_that_blocks_its_thread_keeps_nothing_back_of_those_called_with_it`,
@@ -213,7 +216,8 @@
 //!
 //! # Errors are told
 //!
-//! A save that the store can never take is refused alone, and a task that has panicked is seen.
+//! If the store can never take a save, only this save is refused, and not its batch. If a task has panicked, `Health`
+//! says so.
 //!
 //! - `tests/it/postgres/limits.rs`: `a_key_that_is_too_long_is_refused_alone`
 //! - `tests/it/every_store.rs`: `a_key_has_bounds_and_finds_its_timer`,

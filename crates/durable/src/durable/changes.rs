@@ -18,12 +18,14 @@ use crate::store::{Answered, Move, Near, Removal, Taken, Which};
 pub enum Cancelled {
     /// The timer is gone: no handler is called for it.
     Removed,
-    /// Its handler has been called, for this attempt, and may have ended by now. Nothing follows: no other attempt, and no other
-    /// occurrence of its series. There is one exception: if the process dies before the attempt ends, it is made again.
+    /// Its handler has been called, for this attempt, and may have ended by now. Nothing follows: no other attempt, and
+    /// no other occurrence of its series. There is one exception: if the process dies before the attempt ends, the
+    /// timer is attempted again.
     ///
-    /// If instances share a store, another instance may have begun the timer and not called the handler yet. If that instance
-    /// stops, it gives the timer back, and the handler is not called. A second cancel then answers [`Removed`](Self::Removed).
-    /// The same holds for a timer that cannot be read, because a hand has changed its row in the database.
+    /// If instances share a store, another instance may have begun the timer and not called the handler yet. If that
+    /// instance stops, it gives the timer back, and the handler is not called. A second cancel then answers
+    /// [`Removed`](Self::Removed). A cancel also answers "running" if somebody has edited the
+    /// timer's row in the database, so that it cannot be read.
     Running(u32),
     /// There is no such timer: it is done, was removed before, or never existed.
     NotFound,
@@ -51,7 +53,7 @@ impl Durable {
     /// Cancels a timer, by its id or its key. This succeeds until the handler is called, or until another instance has
     /// begun the timer.
     ///
-    /// A series ends with it.
+    /// A cancel of a series ends the series.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, the timer may be removed or not.
@@ -108,7 +110,7 @@ impl Durable {
     /// Moves a timer to another time, earlier or later, by its id or its key. This succeeds until the handler is
     /// called, or until another instance has begun the timer.
     ///
-    /// Only this occurrence of a series moves. The next one follows the rule, as if this one had come at its time.
+    /// Only this occurrence of a series moves. The next occurrence follows the rule, as if this one had not moved.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, the timer may be moved or not.

@@ -24,17 +24,17 @@ use crate::shared::Shared;
 use crate::store::{Counts, ErasedStore, Page, Store, Stored, Which};
 pub use changes::{Cancelled, Moved};
 
-/// Timers that outlive the process: saved in a store, handed to handlers when they are due.
+/// Timers that outlive the process. A store keeps them, and handlers are called for them when they are due.
 ///
-/// Cloning is cheap, and clones are the same. When the last clone is dropped, no more timers begin. Handlers that run
-/// are waited for, and their results are stored. [`stop`](Self::stop) does the same, within a limit, and tells what
-/// became of the timers.
+/// Cloning is cheap, and all clones are the same `Durable`. When the last clone is dropped, no more timers begin.
+/// Running handlers go on to their end, and their results are stored. [`stop`](Self::stop) does the same within a time
+/// limit, and returns what became of the timers.
 ///
 /// # Promises
-/// - A saved timer is handed to its handler at its time, **at least once**, also if the process is killed in between.
+/// - The handler of a saved timer is called at its time, **at least once**, even if the process is killed in between.
 ///   If the process dies before the result of an attempt is stored, the attempt is made again, with a higher number.
-/// - Not before its time, by the wall clock.
-/// - Never after a cancel has answered [`Removed`](crate::Cancelled::Removed).
+/// - No handler is called before the time of its timer, by the wall clock.
+/// - No handler is called after a cancel has answered [`Removed`](crate::Cancelled::Removed).
 ///
 /// # Examples
 ///
@@ -101,7 +101,8 @@ impl Durable {
         Builder::new(wheel, store)
     }
 
-    /// A timer that is due then. In the past, it is due at once. A fraction of a millisecond counts as a whole one.
+    /// A timer that is due at `due`. If `due` is in the past, the timer is due at once. A fraction of a millisecond
+    /// counts as a whole one.
     pub fn at<K: Kind>(&self, due: Timestamp, payload: &K) -> Saving<&Durable> {
         Saving::new(self, due, payload)
     }
@@ -116,7 +117,7 @@ impl Durable {
     ///
     /// A second save of the same series changes nothing, so a program can save its series at each start. A save with
     /// another policy or payload updates the series, and a pending run keeps its time. A save with another rule plans
-    /// the series anew. The [answer](SavingSeries::save) tells what was done.
+    /// the series anew. The [answer](SavingSeries::save) tells which of these was done.
     ///
     /// # Examples
     ///
@@ -155,8 +156,8 @@ impl Durable {
         SavingSeries::new(self, name.into(), plan.into(), payload)
     }
 
-    /// The timers of a page: those that are stored or have begun, in the order in which they are due, or those that are
-    /// [buried](crate::store::Buried).
+    /// The timers of a page. They are either the stored and begun timers, in the order of their due times, or the
+    /// [buried](crate::store::Buried) timers.
     ///
     /// # Cancel safety
     /// It only reads, and can be called again.
@@ -187,7 +188,7 @@ impl Durable {
         self.0.store.clone().list(page).await
     }
 
-    /// The timer of this id or key, if it is stored or has begun.
+    /// The timer with this id or key, if it is stored or has begun.
     ///
     /// # Cancel safety
     /// It only reads, and can be called again.
@@ -230,12 +231,12 @@ impl Durable {
         self.0.shared.now()
     }
 
-    /// Begins no more timers, waits up to `limit` for the handlers that run, and stores their results. After the limit it drops the
-    /// handlers that still run, and gives their timers back to the store. When this is ready no handler runs any more, except
-    /// handlers that [block their threads](Stopped::left_running).
+    /// Begins no more timers, waits up to `limit` for the handlers that run, and stores their results. After the limit
+    /// it drops the handlers that still run, and gives their timers back to the store. When `stop` returns, no handler
+    /// runs any more, except handlers that [block their threads](Stopped::left_running).
     ///
-    /// If handlers block their threads or the store is slow, this is ready up to four seconds after the limit. So give the process
-    /// more time than that before it is killed.
+    /// If handlers block their threads or the store is slow, `stop` returns up to four seconds after the limit. So let
+    /// a supervisor wait longer than that before it kills the process.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.

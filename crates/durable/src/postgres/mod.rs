@@ -47,18 +47,18 @@ pub use options::PostgresOptions;
 pub(crate) use options::Schema;
 pub use user_transaction::InTransaction;
 
-/// A store in a PostgreSQL database, from version 12 on, which any number of instances share: running programs, on one
+/// A store in a PostgreSQL database, from version 12 on. Any number of instances share it: running programs, on one
 /// machine or many. Clones are the same store.
 ///
-/// The timers are in 64 shards, each of which one instance owns: see [the page about it](crate::many_instances). An instance
-/// that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
+/// The timers are divided into 64 shards. One instance owns each shard: see [many instances](crate::many_instances). An
+/// instance that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
 ///
-/// A call that has answered is durable, as far as the database's `synchronous_commit` makes it so. Each call is one
-/// statement, which is not prepared, so a pooler may stand between the program and the database.
+/// When a call has answered, it is as durable as the database's `synchronous_commit` makes it. Each call is one
+/// statement without preparation, so a pooler may stand between the program and the database.
 ///
 /// # Examples
 ///
-/// A program that saves, cancels and moves. It has no handlers, so it has no shards: other programs run the timers.
+/// This program only saves, cancels and moves. It has no handlers, so it gets no shards: other programs run the timers.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -127,7 +127,7 @@ impl PostgresStore {
         Ok(Self(Arc::new(Inner { connections, options, owned, hints, damaged })))
     }
 
-    /// The SQL that creates the tables, to run it by hand. For another schema than `timingwheel` use
+    /// The SQL that creates the tables, for people who run it by hand. For another schema than `timingwheel` use
     /// [`PostgresOptions::tables`].
     #[must_use]
     pub const fn tables() -> &'static str {

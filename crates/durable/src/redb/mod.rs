@@ -28,21 +28,22 @@ use tables::{RedbReads, RedbTables};
 
 /// A store in one file, by [redb](https://docs.rs/redb). Clones are the same store.
 ///
-/// A call is durable when it has answered: the file is synced. Calls that come during a commit go out together in the next one,
-/// so a thousand tasks that save at a time take two or three commits. A commit takes two syncs. The second sync lets the file
-/// open at once after a crash, however large it is.
+/// A call answers after the file is synced, so it is durable. Calls that come during a commit share the next commit: a
+/// thousand tasks that save at the same time take two or three commits. A commit takes two syncs. The second sync lets
+/// the file open at once after a crash, however large it is.
 ///
 /// The store works on the blocking threads of tokio, so call it within a tokio runtime.
 ///
 /// # The file
-/// One process has it at a time, and [`RedbError::InUse`] names that process. The name stands in a second file beside it, with
-/// `.owner` at its end. The file does not shrink by itself: see [`compact`](Self::compact). It has the number of its format in
-/// it. A file of a newer format than this version knows is refused.
+/// One process owns the file at a time, and [`RedbError::InUse`] names that process. The name is kept in a second file
+/// beside the first, with `.owner` at the end of its name. The file does not shrink by itself: see
+/// [`compact`](Self::compact). The file stores the number of its format. A file whose format is newer than this version
+/// knows is refused.
 ///
-/// Each timer has a check of its own. A damaged timer is put aside in the file, and all others run.
-/// [`Stats::damaged`](crate::Stats::damaged) counts them. If a page of the file is damaged, redb may panic: that is caught, and told
-/// as [`RedbError::Damaged`]. Seldom it panics a second time while it cleans up, and the process aborts: once in 2,000 files
-/// with random bytes in them.
+/// Each timer has its own checksum. A damaged timer is put aside in the file, and all others run.
+/// [`Stats::damaged`](crate::Stats::damaged) counts them. If a page of the file is damaged, redb may panic. The store
+/// catches the panic, and returns [`RedbError::Damaged`]. Rarely, redb panics a second time while it cleans up, and the
+/// process aborts: once in 2,000 files with random bytes in them.
 #[derive(Clone)]
 pub struct RedbStore(Arc<Group>);
 
@@ -52,14 +53,15 @@ impl RedbStore {
     /// A file of 0 bytes is refused as damaged: it may be a copy that was made on a full disk.
     ///
     /// # Errors
-    /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, or if
-    /// it may not be written. [`RedbError::Damaged`], also if it was never a file of timers. [`RedbError::Newer`], and the
-    /// file is as it was. [`RedbError::Storage`] for all else.
+    /// [`RedbError::InUse`] if a process has the file open, this process included. [`RedbError::Open`] if the folder is
+    /// missing, or if the file may not be written. [`RedbError::Damaged`] if the file is damaged, or was never a file
+    /// of timers. [`RedbError::Newer`] if its format is newer; the file stays as it was. [`RedbError::Storage`] for all
+    /// other errors.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, RedbError> {
         Self::create_with(path, RedbOptions::new())
     }
 
-    /// Opens a file that has to be there. So a wrong path does not begin a new store.
+    /// Opens a file that must exist. So a wrong path does not make a new store.
     ///
     /// # Errors
     /// As [`create`](Self::create), and [`RedbError::Open`] if there is no file.
@@ -85,7 +87,7 @@ impl RedbStore {
 
     /// Opens storage of your own instead of a file, such as encrypted storage.
     ///
-    /// After an error of the storage all calls fail. A file is opened again then, but storage cannot be.
+    /// After an error of the storage all calls fail. The store can reopen a file after an error, but not such storage.
     ///
     /// # Errors
     /// As [`open`](Self::open), but for [`RedbError::InUse`].
@@ -108,7 +110,7 @@ impl RedbStore {
         self.0.write(work).await
     }
 
-    /// The file, unless it is other storage.
+    /// The path of the file, or `None` for other storage.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.0.file().path()
@@ -116,7 +118,8 @@ impl RedbStore {
 
     /// Gives unused space back to the file system.
     ///
-    /// All calls wait meanwhile: some seconds for each gigabyte. After a crash during this, the next opening reads the whole file.
+    /// All other calls wait until this has ended: some seconds for each gigabyte. After a crash during `compact`, the
+    /// next opening reads the whole file.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.
