@@ -21,13 +21,14 @@ use crate::zone::{InZone, WallTimes};
 /// A cron expression: times that a wall clock shows, not yet in a time zone. [`in_zone`](Self::in_zone) adds the zone.
 ///
 /// It is a small value that allocates nothing. Two expressions are equal if their fields match the same numbers and
-/// days, and if a `*` begins the same fields of minutes, hours and days. There a `*` has a meaning of its own. So
-/// `0 0 * * *` and `0 0 1-31 * *` are not equal, though their instants are the same. Equal ones print the same text:
-/// [`Display`](std::fmt::Display) writes a short one, which [`parse`](Self::parse) reads.
+/// days, and if the same fields of minutes, hours and days begin with `*`. In these fields a `*` has a meaning of its
+/// own. So `0 0 * * *` and `0 0 1-31 * *` are not equal, though their instants are the same. Equal expressions print
+/// the same text: [`Display`](std::fmt::Display) writes a short text, which [`parse`](Self::parse) reads.
 ///
 /// # What it means
 ///
-/// Five fields, or six with the second first; any whitespace between them; names in either case.
+/// An expression has five fields, or six with the second first. Any whitespace may stand between them. Names may be in
+/// upper or lower case.
 ///
 /// | field | numbers | names | besides |
 /// |---|---|---|---|
@@ -55,13 +56,14 @@ use crate::zone::{InZone, WallTimes};
 /// | `@daily`, `@midnight` | `0 0 * * *` |
 /// | `@hourly` | `0 * * * *` |
 ///
-/// **Day of month and day of week**, as in Vixie's cron: if both are given, a day may match either: `0 0 13 * FRI` is
-/// each 13th and each Friday. If one of the two begins with `*`, or is `?`, a day has to match both: `0 0 */2 * FRI` is
-/// each Friday with an odd number. In `0 0 * * FRI` the `*` matches all days, so it is each Friday.
+/// **Day of month and day of week**, as in Vixie's cron: if both fields are given, a day has to match only one of them:
+/// `0 0 13 * FRI` is each 13th and each Friday. If one of the two begins with `*`, or is `?`, a day has to match both:
+/// `0 0 */2 * FRI` is each Friday with an odd number. In `0 0 * * FRI` the `*` matches all days, so the expression is
+/// each Friday.
 ///
 /// **Fixed times and intervals**, as in Vixie's cron: an expression whose minute or hour begins with `*` is an
 /// [interval](Self::is_interval). Any other expression asks for fixed times, even if it has lists and ranges. The
-/// difference counts on the days on which clocks change: see [`InZone`].
+/// difference matters only on days on which clocks change: see [`InZone`].
 ///
 /// # Examples
 ///
@@ -123,15 +125,15 @@ impl Cron {
         parse::parse(text, Dialect::Vixie)
     }
 
-    /// Reads an expression in Quartz's form: six fields, or seven if the year is `*`, and days of the week from 1,
-    /// which is Sunday, to 7, which is Saturday. `L` alone as the day of the week is Saturday. A range may go over the end
-    /// of its field: `22-2`, `NOV-FEB`, `FRI-MON`.
+    /// Reads an expression in Quartz's form. It has six fields, or seven if the year is `*`. Days of the week go from 1
+    /// (Sunday) to 7 (Saturday). `L` alone as the day of the week is Saturday. A range may wrap round the end of its
+    /// field: `22-2`, `NOV-FEB`, `FRI-MON`.
     ///
-    /// Everything else means the same as in [`parse`](Self::parse): fixed times and intervals on the days on which
-    /// clocks change, and a day of month together with a day of week, which Quartz refuses.
+    /// Everything else means the same as in [`parse`](Self::parse). This includes fixed times and intervals on days on
+    /// which clocks change. It also includes a day of month together with a day of week, which Quartz refuses.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), and if it has years.
+    /// As [`parse`](Self::parse), and if the expression names years.
     ///
     /// # Examples
     ///
@@ -151,8 +153,8 @@ impl Cron {
         InZone::new(self, zone)
     }
 
-    /// Whether the minute or the hour begins with `*`. Such an expression runs by real time when clocks change; any other
-    /// runs at fixed times on the wall.
+    /// Whether the minute or the hour begins with `*`. Such an expression runs by real time when clocks change. Any
+    /// other expression runs at fixed times on the wall.
     #[must_use]
     pub const fn is_interval(&self) -> bool {
         self.stars.has(CronField::Minute) || self.stars.has(CronField::Hour)

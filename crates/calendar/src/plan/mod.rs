@@ -18,9 +18,9 @@ use crate::zone::InZone;
 
 /// Any rule with its zones, as a value that a configuration or a store keeps as one line of text.
 ///
-/// It is a value: two plans are equal if they are made in the same way of equal rules. [`Display`](std::fmt::Display)
-/// writes a text of one line, and [`FromStr`](std::str::FromStr) reads it. With the feature `serde` that text is how it
-/// is serialised. [`Combine`] has the ways to put plans together.
+/// Two plans are equal if they are made in the same way of equal rules. [`Display`](std::fmt::Display) writes a text of
+/// one line, and [`FromStr`](std::str::FromStr) reads it. With the feature `serde` a plan is serialised as that text.
+/// [`Combine`] puts plans together.
 ///
 /// | text | made by |
 /// |---|---|
@@ -36,8 +36,8 @@ use crate::zone::InZone;
 /// | `(…) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z` | [`Combine::between`] |
 /// | `(…) from 2026-01-01T00:00:00Z times 5` | [`Combine::times`] |
 ///
-/// A plan cannot be read back if its zone has no name, as one read from a file or a POSIX rule has none, if its text is
-/// longer than 65,536 bytes, or if it is more than 32 plans deep. Serialising such a plan is an error.
+/// A plan cannot be read back in three cases: its zone has no name (a zone from a file or a POSIX rule has none), its
+/// text is longer than 65,536 bytes, or it is more than 32 plans deep. Serialising such a plan is an error.
 ///
 /// # Examples
 ///
@@ -75,10 +75,10 @@ enum Kind {
 }
 
 impl Plan {
-    /// The most that [`Combine::times`] takes, so that none takes long to count.
+    /// The largest number that [`Combine::times`] takes: counting the runs of a plan must not take long.
     pub const MOST_TIMES: u32 = 100_000;
 
-    /// The cron expression with its zone, if it is one and nothing else.
+    /// The cron expression with its zone, if the plan is one cron expression and nothing else.
     #[must_use]
     pub const fn as_cron(&self) -> Option<&InZone<Cron>> {
         if let Kind::Cron(rule) = &self.0 { Some(rule) } else { None }
@@ -95,7 +95,7 @@ impl Plan {
         })
     }
 
-    /// The calendar rule with its zone, if it is one and nothing else.
+    /// The calendar rule with its zone, if the plan is one calendar rule and nothing else.
     #[must_use]
     pub const fn as_calendar(&self) -> Option<&InZone<Calendar>> {
         if let Kind::Calendar(rule) = &self.0 { Some(rule) } else { None }

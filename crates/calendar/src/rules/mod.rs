@@ -16,16 +16,16 @@ use crate::zone::{InZone, WallTimes};
 
 /// Times on the wall that repeat by days, weeks, months or years from an anchor.
 ///
-/// A constructor makes it, and `on`, `at` and `until` narrow it. Unless told otherwise it is at midnight, without an end.
+/// A constructor makes a rule, and `on`, `at` and `until` narrow it. By default a rule is at midnight, without an end.
 /// Nothing before the anchor matches.
 ///
 /// | every n | which days |
 /// |---|---|
-/// | [`days`](Self::days) | the anchor, and each nth after it; with [`on`](Self::on) those that fall on these weekdays, with [`on_business_days`](Self::on_business_days) business days |
+/// | [`days`](Self::days) | the anchor, and each nth day after it; with [`on`](Self::on) only days on these weekdays, with [`on_business_days`](Self::on_business_days) only business days |
 /// | [`weeks`](Self::weeks) | the anchor's weekday in each nth week; with [`on`](Self::on) these weekdays. Weeks begin on Monday |
 /// | [`months`](Self::months), [`years`](Self::years) | a [`MonthDay`] of each nth month, or of the anchor's month in each nth year |
 ///
-/// The hours and minutes of a [`Periodic`](crate::Periodic) are real time, and not a clock's.
+/// For every n hours or minutes of real time use [`Periodic`](crate::Periodic).
 ///
 /// # Examples
 ///
@@ -125,7 +125,8 @@ impl Calendar {
 
     /// Every `n` months, from the month of the anchor on, on a day of each.
     ///
-    /// A [`MonthEnd`] alone means the day of the anchor, and what becomes of it in a month that is too short.
+    /// A [`MonthEnd`] alone means the day of the anchor; it chooses the behaviour in months that are too short for this
+    /// day.
     ///
     /// # Panics
     /// If `n` is 0, or if there is no such day; see [`MonthDay`].
@@ -159,7 +160,7 @@ impl Calendar {
         Self::new(Every::Months(12 * n, vec![checked(day.into())]), anchor)
     }
 
-    /// Once, at this time on the wall. Fractions of a second count as a whole one.
+    /// Once, at this time on the wall. A fraction of a second counts as a whole second.
     #[must_use]
     pub fn once(at: DateTime) -> Self {
         let nanos = i32::from(at.subsec_nanosecond() > 0);
@@ -171,9 +172,8 @@ impl Calendar {
 
     /// Only these weekdays.
     ///
-    /// A rule by days keeps those of its days that fall on these weekdays. With
-    /// [`on_business_days`](Self::on_business_days), a day must also be a business day. A rule by weeks has each of
-    /// these weekdays in each nth week, from the anchor on.
+    /// A rule by days keeps only its days on these weekdays. With [`on_business_days`](Self::on_business_days), a day
+    /// must also be a business day. A rule by weeks has each of these weekdays in each nth week, from the anchor on.
     ///
     /// # Panics
     /// If there is none, or if the rule is by months or years, whose days a [`MonthDay`] chooses.
@@ -210,7 +210,7 @@ impl Calendar {
         self.with_business_days(business_days)
     }
 
-    /// Another day of each month, beside the ones before.
+    /// Adds another day of each month.
     ///
     /// # Panics
     /// If the rule is not by months or years, or if there is no such day; see [`MonthDay`].

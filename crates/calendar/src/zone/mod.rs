@@ -24,7 +24,7 @@ pub(crate) trait WallTimes {
 }
 
 /// A rule by the clocks of a time zone, from [`Cron::in_zone`](crate::Cron::in_zone) or
-/// [`Calendar::in_zone`](crate::Calendar::in_zone): a [`Rule`].
+/// [`Calendar::in_zone`](crate::Calendar::in_zone). It is a [`Rule`].
 ///
 /// # The two odd days of the year
 ///
@@ -34,9 +34,9 @@ pub(crate) trait WallTimes {
 /// | clocks go back over a time | it runs at the first of the two | it runs both times, in the order of real time |
 /// | to change this | [`with_gap`](Self::with_gap), [`with_overlap`](Self::with_overlap) | the same |
 ///
-/// That holds for gaps of any length: of half an hour (Lord Howe), at midnight (Santiago), and of a whole day (Apia in
+/// The table holds for gaps of any length: half an hour (Lord Howe), at midnight (Santiago), and a whole day (Apia in
 /// 2011: a run of the skipped day comes at the midnight after it). Only the times that clocks show before and after a
-/// change count. It does not matter whether a zone calls the change daylight saving time.
+/// change matter, and not whether a zone calls the change daylight saving time.
 ///
 /// # Examples
 ///
