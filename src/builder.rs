@@ -115,9 +115,9 @@ impl Builder {
     /// # }
     /// ```
     pub const fn profile(mut self, profile: Profile) -> Self {
-        let Settings { max_pending, .. } = self.settings;
-        let (tick, wheel_size, shards) = (profile.tick(), profile.wheel_size(), profile.shards());
-        self.settings = Settings { tick, wheel_size, shards, max_pending };
+        self.settings.tick = profile.tick();
+        self.settings.wheel_size = profile.wheel_size();
+        self.settings.shards = profile.shards();
         self
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct Turner {
     /// turns at the same time may begin with the same shard.
     first: AtomicUsize,
     pub(crate) alarm: Arc<Alarm>,
-    pub(super) clock: Clock,
+    clock: Clock,
     resolution: Resolution,
     /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
     stalled_since: AtomicU64,
@@ -354,7 +354,7 @@ impl Budget {
     }
 
     /// Takes one batch, and returns whether the turn may do it. It may always do the first one.
-    fn take_batch(&mut self) -> bool {
+    pub(super) fn take_batch(&mut self) -> bool {
         if self.batches < Self::BATCHES && self.is_timed {
             let now = stopwatch();
             if now >= *self.until.get_or_insert(now + Self::TIME) {

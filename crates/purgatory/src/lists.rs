@@ -227,11 +227,8 @@ impl<K> Lists<K> {
             end = end.min(shard.next);
             let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash && oldest.number < end);
             let oldest = oldest.filter(|_| from == 0).map(|oldest| (oldest.number, oldest.item.clone()));
-            let mut later = Vec::new();
-            if !shard.later.is_empty() {
-                let under = shard.later.range((hash, from)..(hash, end)).take(BATCH);
-                later.extend(under.map(|(&(_, number), item)| (number, item.clone())));
-            }
+            let later = shard.later.range((hash, from)..(hash, end)).take(BATCH);
+            let later: Vec<_> = later.map(|(&(_, number), item)| (number, item.clone())).collect();
             drop(shard);
             from = if later.len() == BATCH { later[BATCH - 1].0 + 1 } else { end };
             if let Some((number, item)) = oldest {

@@ -92,7 +92,8 @@ impl Rig {
 }
 
 fn turn_shards(turner: &Turner, now: Nanos) -> AllShards {
-    let mut budget = Budget::of_a_turn(turner.clock);
+    // Without a limit of time, which is the machine's.
+    let mut budget = Budget::of_a_turn(Clock::that_pauses(true));
     turner.turn_shards(now, now, &mut budget, &mut Vec::new())
 }
 
@@ -217,6 +218,17 @@ fn a_turn_does_so_much_at_a_time_and_the_next_begins_with_another_shard() {
     assert!(fired_by_shard[1][1] > 0, "the second turn begins with the other: {fired_by_shard:?}");
     assert!(fired_by_shard.iter().all(|fired| fired.iter().sum::<usize>() <= 16 * 256), "{fired_by_shard:?}");
     assert_eq!(rig.fired.lock().unwrap().len(), 2 * MANY);
+}
+
+#[test]
+fn a_turn_takes_no_further_batch_after_a_millisecond_unless_the_clock_can_be_paused() {
+    for (is_pausable, goes_on) in [(false, false), (true, true)] {
+        let mut budget = Budget::of_a_turn(Clock::that_pauses(is_pausable));
+        // The time counts from the end of the first batch.
+        assert!(budget.take_batch() && budget.take_batch());
+        thread::sleep(2 * MILLI);
+        assert_eq!(budget.take_batch(), goes_on);
+    }
 }
 
 const MILLI: Duration = Duration::from_millis(1);

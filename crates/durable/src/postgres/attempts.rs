@@ -29,7 +29,9 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
         match inner.readable(timers[place].id, stored(row, timers[place], state)) {
             Some(stored) => answers[place] = Begun::Yours(Box::new(stored)),
             // It stays with this owner, and is loaded no more.
-            None => drop(unreadable.insert(n)),
+            None => {
+                unreadable.insert(n);
+            }
         }
     }
     if rows.len() == timers.len() {
