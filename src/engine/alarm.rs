@@ -274,9 +274,11 @@ impl Alarm {
     }
 
     /// For the waker of tokio's timer: if a thread is setting the timers, leaves the turn to that thread. Returns
-    /// whether it did. The thread holds the lock of the timers, and nobody may turn under that lock.
+    /// whether it did. The thread holds the lock of the timers, and nobody may turn under that lock. It may come twice: a
+    /// worker calls as the timer is moved, and then the thread itself, because the call met its registration.
     pub(crate) fn leave_to_setter(&self) -> bool {
-        self.setting.compare_exchange(SETTING, CALLED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let called = |setting| (setting != NOT_SETTING).then_some(CALLED);
+        self.setting.fetch_update(Ordering::AcqRel, Ordering::Relaxed, called).is_ok()
     }
 
     // For and about the driver's task.
@@ -323,6 +325,14 @@ impl Watched for Alarm {
     /// input and timers next.
     fn wake(&self) {
         self.driver.wake();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl Alarm {
+    /// As when a thread sets the timers.
+    pub(crate) fn begin_setting(&self) {
+        self.setting.store(SETTING, Ordering::Relaxed);
     }
 }
 
