@@ -14,64 +14,50 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::error::WatchError;
-use crate::race::{Outcome, Race};
+use crate::race::Race;
 use crate::watch::GiveBack;
 
-/// An operation whose condition takes an item, once there are as many as `wanted`.
+type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
+
+/// An operation whose condition takes `wanted` items, once there are as many.
 struct Model {
-    race: Race<(), &'static str>,
+    race: Race<Condition, &'static str>,
     wanted: usize,
-    items: AtomicUsize,
+    items: Arc<AtomicUsize>,
     ends: AtomicUsize,
 }
 
 impl Model {
     fn new(wanted: usize) -> Arc<Self> {
-        let (items, ends) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let model = Self { race: Race::new(), wanted, items, ends };
-        assert!(model.run(()).is_none(), "there is nothing yet");
+        let items = Arc::new(AtomicUsize::new(0));
+        let taken = items.clone();
+        let condition = move || {
+            let take = |items: usize| items.checked_sub(wanted);
+            taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed")
+        };
+        let model = Self { race: Race::new(), wanted, items, ends: AtomicUsize::new(0) };
+        assert!(model.race.run(Box::new(condition), || model.end()).is_none(), "there is nothing yet");
         Arc::new(model)
     }
 
-    fn run(&self, pending: ()) -> Option<Outcome<&'static str>> {
-        let attempt = |(): &mut ()| {
-            let take = |items: usize| items.checked_sub(self.wanted);
-            Ok(self.items.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed"))
-        };
-        let ((), outcome) = self.race.run(pending, attempt)?;
+    fn end(&self) {
         assert_eq!(self.ends.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
-        Some(outcome)
-    }
-
-    fn attempt(&self, end: Option<WatchError>) -> bool {
-        let Some(outcome) = self.race.take(end, false).and_then(|pending| self.run(pending)) else {
-            return false;
-        };
-        let is_complete = matches!(outcome, Outcome::Completed(_));
-        self.race.end(outcome);
-        is_complete
-    }
-
-    fn end(&self, outcome: Outcome<&'static str>) {
-        assert_eq!(self.ends.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
-        self.race.end(outcome);
     }
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.attempt(None)
+        self.race.attempt(None, || self.end())
     }
 
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
         if self.race.expire() {
-            self.attempt(Some(WatchError::Expired));
+            self.race.attempt(Some(WatchError::Expired), || self.end());
         }
     }
 
     fn cancel(&self) -> bool {
-        let pending = self.race.take(Some(WatchError::Cancelled), false);
-        pending.map(|()| self.end(Outcome::Unmet(WatchError::Cancelled))).is_some()
+        self.race.end_untried(WatchError::Cancelled, || self.end())
     }
 
     fn assert_no_item_lost(&self, outcome: &str) {
@@ -81,26 +67,23 @@ impl Model {
     fn outcome(&self) -> &'static str {
         let mut is_first = true;
         let outcome = block_on(poll_fn(|cx| {
-            let outcome =
-                self.race.poll(cx.waker(), std::mem::take(&mut is_first), |pending| self.run(pending));
+            let outcome = self.race.poll(cx.waker(), std::mem::take(&mut is_first), || self.end());
             outcome.map_or(Poll::Pending, Poll::Ready)
         }));
-        match outcome {
-            Outcome::Completed(output) => output,
-            Outcome::Unmet(WatchError::Expired) => "expired",
-            Outcome::Unmet(WatchError::Cancelled) => "cancelled",
-            Outcome::Unmet(_) | Outcome::Panicked(_) => unreachable!("nothing else happens"),
+        match outcome.unwrap() {
+            Ok(output) => output,
+            Err(WatchError::Expired) => "expired",
+            Err(WatchError::Cancelled) => "cancelled",
+            Err(error) => unreachable!("{error}"),
         }
     }
 }
 
-/// What drops the future; what it has not taken goes back to the items.
+/// Drops the future; an output that it has not taken goes back to the items.
 fn withdraw(model: &Arc<Model>) {
     let back = model.clone();
     let heir = GiveBack::new(move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel));
-    if model.race.withdraw(heir).is_some() {
-        model.end(Outcome::Unmet(WatchError::Cancelled));
-    }
+    model.race.withdraw(heir, || model.end());
 }
 
 /// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the

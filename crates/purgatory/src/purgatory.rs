@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::lists::{Item, Lists};
 use crate::operation::Operation;
-use crate::watch::{Watch, result};
+use crate::watch::Watch;
 
 /// Operations that wait for a condition under keys, with their deadlines on a wheel. The [crate's
 /// page](crate) tells what it is for. A purgatory may hold operations of different kinds: each has its own condition and its
@@ -201,16 +202,16 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         T: Send + 'static,
         F: FnMut() -> Option<T> + Send + 'static,
     {
-        let sleep = match self.tolerance {
+        let mut sleep = match self.tolerance {
             Some(tolerance) => sleep.with_tolerance(tolerance),
             None => sleep,
         };
         if let Some(output) = condition() {
             return Watch::ended(Ok(output));
         }
-        match Operation::start(&self.lists, self.lists.places(keys), sleep, condition) {
-            Ok(operation) => Watch::watched(operation),
-            Err(outcome) => Watch::ended(result(outcome)),
+        match Operation::start(&self.lists, self.lists.places(keys), &mut sleep, condition) {
+            Ok(operation) => Watch::watched(operation, sleep),
+            Err(outcome) => Watch::ended(outcome.unwrap_or_else(|panic| resume_unwind(panic))),
         }
     }
 

@@ -5,21 +5,21 @@ use std::mem;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use futures::future::FusedFuture;
+use timingwheel::Sleep;
 use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::contained;
 use crate::error::WatchError;
 use crate::operation::Awaited;
-use crate::race::Outcome;
 
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
 /// The operation is watched as long as its future is there, polled or not. Dropping the future takes the operation out of
-/// every list and its timer out of the wheel. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
+/// every list. Its timer leaves the wheel when the future returns the outcome or is dropped. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
 ///
 /// # Cancel safety
 /// A check may complete the operation before its future is polled. If the future is dropped in between, as by
@@ -38,8 +38,12 @@ pub struct Watch<T> {
 enum State<T> {
     /// Before anybody polled.
     Ended(Result<T, WatchError>),
-    /// And whether it was polled.
-    Watched(Arc<dyn Awaited<T>>, bool),
+    Watched {
+        operation: Arc<dyn Awaited<T>>,
+        /// Its timer, whose waker is the operation.
+        sleep: Sleep,
+        is_polled: bool,
+    },
     /// The outcome was returned.
     Returned,
 }
@@ -52,31 +56,27 @@ impl<T> Watch<T> {
         Self { state: State::Ended(result), give_back: GiveBack(None) }
     }
 
-    pub(crate) fn watched(operation: Arc<dyn Awaited<T>>) -> Self {
-        Self { state: State::Watched(operation, false), give_back: GiveBack(None) }
+    pub(crate) fn watched(operation: Arc<dyn Awaited<T>>, sleep: Sleep) -> Self {
+        Self { state: State::Watched { operation, sleep, is_polled: false }, give_back: GiveBack(None) }
     }
 
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, WatchError>> {
-        if let State::Watched(operation, is_polled) = &mut self.state {
+        if let State::Watched { operation, sleep, is_polled } = &mut self.state {
             let is_first = !mem::replace(is_polled, true);
-            let Some(outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
+            let Some(mut outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
+            // Only the timer knows whether that was the deadline, or the end of the wheel.
+            if let Ok(Err(why @ WatchError::Expired)) = &mut outcome
+                && let Poll::Ready(Err(error)) = sleep.poll_wait(&mut Context::from_waker(Waker::noop()))
+            {
+                *why = WatchError::CouldNotRun(error);
+            }
             self.state = State::Returned;
-            return Poll::Ready(result(outcome));
+            return Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic)));
         }
         match mem::replace(&mut self.state, State::Returned) {
             State::Ended(result) => Poll::Ready(result),
             _ => panic!("a `Watch` was polled after it was ready"),
         }
-    }
-}
-
-/// # Panics
-/// With the panic of the condition.
-pub(crate) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
-    match outcome {
-        Outcome::Completed(output) => Ok(output),
-        Outcome::Unmet(why) => Err(why),
-        Outcome::Panicked(panic) => resume_unwind(*panic),
     }
 }
 
@@ -126,11 +126,12 @@ impl<T> Watch<T> {
         self
     }
 
-    /// When the operation expires; `None` once it has ended, and while another thread is trying its condition.
+    /// When the operation expires, unless it ends before. `None` if it ended as it was watched, and once the future was
+    /// ready.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
-            State::Watched(operation, _) => operation.deadline(),
+            State::Watched { sleep, .. } => Some(sleep.deadline()),
             State::Ended(_) | State::Returned => None,
         }
     }
@@ -158,7 +159,7 @@ impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
         let give_back = GiveBack(self.give_back.0.take());
         match mem::replace(&mut self.state, State::Returned) {
-            State::Watched(operation, _) => operation.withdraw(give_back),
+            State::Watched { operation, .. } => operation.withdraw(give_back),
             State::Ended(result) => give_back.give(result.ok()),
             State::Returned => {}
         }
@@ -169,7 +170,7 @@ impl<T> fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Ended(_) => "ended",
-            State::Watched(..) => "watched",
+            State::Watched { .. } => "watched",
             State::Returned => "returned",
         };
         f.debug_struct("Watch").field("state", &state).field("deadline", &self.deadline()).finish()
