@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{array, iter};
 
-use hashbrown::hash_table::{Entry, HashTable};
+use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
+use crate::race::Leave;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// So many that threads with different keys seldom meet. A power of two.
@@ -98,6 +99,26 @@ pub(crate) struct Lists<K> {
     hasher: RandomState,
 }
 
+/// An operation's part in the lists.
+pub(crate) struct Entry<K> {
+    pub(crate) lists: Arc<Lists<K>>,
+    pub(crate) places: Places<K>,
+}
+
+impl<K: Send + Sync> Leave for Entry<K> {
+    fn leave(&self) {
+        let leave = |place: &Place<K>, counted| {
+            let mut shard = self.lists.shard(place.hash);
+            let item = shard.remove(place.hash, place.number());
+            shard.delayed -= if item.is_some() { counted } else { 0 };
+            drop(shard);
+            item.is_some()
+        };
+        // An operation may end before it is in all its lists.
+        _ = leave(&self.places.first, 1) && self.places.more.iter().all(|place| leave(place, 0));
+    }
+}
+
 struct Shard<K> {
     /// The oldest operation under each hash. Most keys have one.
     oldest: HashTable<Oldest<K>>,
@@ -124,7 +145,9 @@ impl<K> Shard<K> {
         let has_later = || !later.is_empty() && later.range((hash, 0)..(hash, number)).next().is_some();
         match self.oldest.entry(hash, |oldest| oldest.hash == hash, |oldest| oldest.hash) {
             // The oldest may have left before later ones.
-            Entry::Vacant(place) if !has_later() => _ = place.insert(Oldest { hash, number, item }),
+            hash_table::Entry::Vacant(place) if !has_later() => {
+                place.insert(Oldest { hash, number, item });
+            }
             _ => _ = self.later.insert((hash, number), item),
         }
         number
@@ -179,9 +202,8 @@ impl<K> Lists<K> {
         more.sort_by_key(|place| place.hash);
         let mut kept = 0;
         for n in 0..more.len() {
-            let is_same = |other: &Place<K>| other.hash == more[n].hash && other.key == more[n].key;
             let alike = more[..kept].iter().rev().take_while(|other| other.hash == more[n].hash);
-            if !alike.chain([&first]).any(is_same) {
+            if !alike.chain([&first]).any(|other| other.key == more[n].key) {
                 more.swap(kept, n);
                 kept += 1;
             }
@@ -206,18 +228,6 @@ impl<K> Lists<K> {
         };
         let Places { first, more } = operation.places();
         add(first, 1) && more.iter().all(|place| add(place, 0))
-    }
-
-    /// Takes an operation out of all lists that it stands in.
-    pub(crate) fn remove(&self, places: &Places<K>) {
-        let remove = |place: &Place<K>, counted| {
-            let mut shard = self.shard(place.hash);
-            let item = shard.remove(place.hash, place.number());
-            shard.delayed -= if item.is_some() { counted } else { 0 };
-            drop(shard);
-            item.is_some()
-        };
-        _ = remove(&places.first, 1) && places.more.iter().all(|place| remove(place, 0));
     }
 
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first.

@@ -14,17 +14,26 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::error::WatchError;
-use crate::race::Race;
+use crate::race::{Awaited, Leave, Race};
 use crate::watch::GiveBack;
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
 
 /// An operation whose condition takes `wanted` items, once there are as many.
 struct Model {
-    race: Race<Condition, &'static str>,
+    race: Race<Ends, Condition, &'static str>,
     wanted: usize,
     items: Arc<AtomicUsize>,
-    ends: AtomicUsize,
+}
+
+/// How often it has ended.
+#[derive(Default)]
+struct Ends(AtomicUsize);
+
+impl Leave for Ends {
+    fn leave(&self) {
+        assert_eq!(self.0.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
+    }
 }
 
 impl Model {
@@ -35,29 +44,25 @@ impl Model {
             let take = |items: usize| items.checked_sub(wanted);
             taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed")
         };
-        let model = Self { race: Race::new(), wanted, items, ends: AtomicUsize::new(0) };
-        assert!(model.race.run(Box::new(condition), || model.end()).is_none(), "there is nothing yet");
+        let model = Self { race: Race::new(Ends::default()), wanted, items };
+        assert!(model.race.run(Box::new(condition)).is_none(), "there is nothing yet");
         Arc::new(model)
-    }
-
-    fn end(&self) {
-        assert_eq!(self.ends.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
     }
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.race.attempt(None, || self.end())
+        self.race.attempt(None)
     }
 
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
         if self.race.expire() {
-            self.race.attempt(Some(WatchError::Expired), || self.end());
+            self.race.attempt(Some(WatchError::Expired));
         }
     }
 
     fn cancel(&self) -> bool {
-        self.race.end_untried(WatchError::Cancelled, || self.end())
+        self.race.end_untried(WatchError::Cancelled)
     }
 
     fn assert_no_item_lost(&self, outcome: &str) {
@@ -67,7 +72,7 @@ impl Model {
     fn outcome(&self) -> &'static str {
         let mut is_first = true;
         let outcome = block_on(poll_fn(|cx| {
-            let outcome = self.race.poll(cx.waker(), std::mem::take(&mut is_first), || self.end());
+            let outcome = self.race.poll(cx.waker(), std::mem::take(&mut is_first));
             outcome.map_or(Poll::Pending, Poll::Ready)
         }));
         match outcome.unwrap() {
@@ -83,7 +88,7 @@ impl Model {
 fn withdraw(model: &Arc<Model>) {
     let back = model.clone();
     let heir = GiveBack::new(move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel));
-    model.race.withdraw(heir, || model.end());
+    model.race.withdraw(heir);
 }
 
 /// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the
@@ -169,7 +174,7 @@ fn withdrawn(other: fn(&Model)) {
         let threads = [spawn(&model, |model| _ = model.add_and_check()), spawn(&model, other)];
         withdraw(&model);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(model.ends.load(Ordering::Relaxed), 1);
+        assert_eq!(model.race.lists.0.load(Ordering::Relaxed), 1);
         assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
         "withdrawn"
     });

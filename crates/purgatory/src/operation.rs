@@ -1,95 +1,64 @@
-//! One operation: in its lists and on the wheel, and at its end out of its lists.
+//! One operation: in its lists and on the wheel.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use futures::task::{ArcWake, waker_ref};
 use timingwheel::Sleep;
 use tokio::runtime::Handle;
 
 use crate::error::WatchError;
-use crate::lists::{Listed, Lists, Places};
-use crate::race::{Outcome, Race};
-use crate::watch::GiveBack;
+use crate::lists::{Entry, Listed, Lists, Places};
+use crate::race::{Leave, Outcome, Race};
 
 /// One block of memory for all that an operation is, but its timer, which the future has. The lists, the future and the
 /// wheel have references to it: it is the waker of its timer.
-pub(crate) struct Operation<K, F, T> {
-    lists: Arc<Lists<K>>,
+pub(crate) type Operation<K, F, T> = Race<Entry<K>, F, T>;
+
+/// Adds an operation to its lists and to the wheel, and tries it once more. The outcome, if that ends it.
+pub(crate) fn start<K, F, T>(
+    lists: &Arc<Lists<K>>,
     places: Places<K>,
-    race: Race<F, T>,
-}
-
-impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
-    /// Adds an operation to its lists and to the wheel, and tries it once more.
-    pub(crate) fn start(
-        lists: &Arc<Lists<K>>,
-        places: Places<K>,
-        sleep: &mut Sleep,
-        condition: F,
-    ) -> Result<Arc<Self>, Outcome<T>>
-    where
-        Self: Listed<K> + ArcWake + 'static,
-    {
-        let operation = Arc::new(Self { lists: lists.clone(), places, race: Race::new() });
-        let end = if lists.add(&operation) {
-            match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
-                Poll::Pending => None,
-                Poll::Ready(Ok(())) => Some(WatchError::Expired),
-                Poll::Ready(Err(error)) => Some(WatchError::CouldNotRun(error)),
-            }
-        } else {
-            Some(WatchError::Cancelled)
-        };
-        if let Some(why) = end {
-            operation.race.end_after_try(why);
+    sleep: &mut Sleep,
+    condition: F,
+) -> Result<Arc<Operation<K, F, T>>, Outcome<T>>
+where
+    K: Send + Sync + 'static,
+    F: FnMut() -> Option<T> + Send + 'static,
+    T: Send + 'static,
+{
+    let operation = Arc::new(Race::new(Entry { lists: lists.clone(), places }));
+    let end = if lists.add(&operation) {
+        match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
+            Poll::Pending => None,
+            Poll::Ready(Ok(())) => Some(WatchError::Expired),
+            Poll::Ready(Err(error)) => Some(WatchError::CouldNotRun(error)),
         }
-        // Nobody has its future yet, so nobody else asks for the outcome.
-        operation.race.run(condition, || operation.leave()).map_or(Ok(operation), Err)
+    } else {
+        Some(WatchError::Cancelled)
+    };
+    if let Some(why) = end {
+        operation.end_after_try(why);
     }
-
-    fn leave(&self) {
-        self.lists.remove(&self.places);
-    }
+    // Nobody has its future yet, so nobody else asks for the outcome.
+    operation.run(condition).map_or(Ok(operation), Err)
 }
 
-/// The calls of checks and cancels, for an operation that they find in a list.
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Operation<K, F, T> {
     fn places(&self) -> &Places<K> {
-        &self.places
+        &self.lists.places
     }
 
     fn check(&self) -> bool {
-        self.race.attempt(None, || self.leave())
+        self.attempt(None)
     }
 
     fn check_in_task(&self) -> bool {
-        self.race.ask_task()
+        self.ask_task()
     }
 
     fn cancel(&self) -> bool {
-        self.race.end_untried(WatchError::Cancelled, || self.leave())
-    }
-}
-
-/// An operation as its future has it.
-pub(crate) trait Awaited<T>: Send + Sync {
-    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries the condition if that was left to the
-    /// task.
-    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>>;
-
-    /// The future is dropped, and `heir` takes an output that it has not taken; in the thread that tries the condition, if
-    /// one does and finds that it holds.
-    fn withdraw(&self, heir: GiveBack<T>);
-}
-
-impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Operation<K, F, T> {
-    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
-        self.race.poll(waker, is_first, || self.leave())
-    }
-
-    fn withdraw(&self, heir: GiveBack<T>) {
-        self.race.withdraw(heir, || self.leave());
+        self.end_untried(WatchError::Cancelled)
     }
 }
 
@@ -104,24 +73,21 @@ where
     T: Send + 'static,
 {
     fn wake_by_ref(operation: &Arc<Self>) {
-        if operation.race.expire() {
+        if operation.expire() {
             let last_try = LastTry(operation.clone());
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async move {
-                    let operation = &last_try.0;
-                    operation.race.attempt(Some(WatchError::Expired), || operation.leave());
-                });
+                runtime.spawn(async move { last_try.0.attempt(Some(WatchError::Expired)) });
             }
         }
     }
 }
 
 /// Ends an operation that is due and was not tried, if a runtime that ends drops this before.
-struct LastTry<K, F: FnMut() -> Option<T>, T>(Arc<Operation<K, F, T>>);
+struct LastTry<L: Leave, F: FnMut() -> Option<T>, T>(Arc<Race<L, F, T>>);
 
-impl<K, F: FnMut() -> Option<T>, T> Drop for LastTry<K, F, T> {
+impl<L: Leave, F: FnMut() -> Option<T>, T> Drop for LastTry<L, F, T> {
     fn drop(&mut self) {
-        self.0.race.end_untried(WatchError::Expired, || self.0.leave());
+        self.0.end_untried(WatchError::Expired);
     }
 }

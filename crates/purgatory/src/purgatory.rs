@@ -12,7 +12,7 @@ use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
 use crate::lists::{Item, Lists};
-use crate::operation::Operation;
+use crate::operation::start;
 use crate::watch::Watch;
 
 /// Operations that wait for a condition under keys, with their deadlines on a wheel. The [crate's
@@ -209,7 +209,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         if let Some(output) = condition() {
             return Watch::ended(Ok(output));
         }
-        match Operation::start(&self.lists, self.lists.places(keys), &mut sleep, condition) {
+        match start(&self.lists, self.lists.places(keys), &mut sleep, condition) {
             Ok(operation) => Watch::watched(operation, sleep),
             Err(outcome) => Watch::ended(outcome.unwrap_or_else(|panic| resume_unwind(panic))),
         }

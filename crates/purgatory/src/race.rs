@@ -41,42 +41,45 @@ thread_local! {
 /// How an operation ended, or the panic of its condition.
 pub(crate) type Outcome<T> = thread::Result<Result<T, WatchError>>;
 
-/// The state of an operation with condition `F`.
-pub(crate) struct Race<F, T>(Mutex<State<F, T>>);
+/// The lists that an operation stands in.
+pub(crate) trait Leave: Send + Sync {
+    /// Called once, as the operation ends, before its outcome shows.
+    fn leave(&self);
+}
+
+/// An operation as its future has it.
+pub(crate) trait Awaited<T>: Send + Sync {
+    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries a condition that was left to the task.
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>>;
+
+    /// The future is dropped: `heir` takes an output, now, or from the thread that is trying the condition.
+    fn withdraw(&self, heir: GiveBack<T>);
+}
+
+/// An operation with condition `F`, in the lists `L`.
+pub(crate) struct Race<L, F, T> {
+    pub(crate) lists: L,
+    state: Mutex<State<F, T>>,
+}
 
 struct State<F, T> {
-    /// While the operation waits. Else a thread is trying it, or has ended the operation.
+    /// While the operation waits. Else a thread is trying it, or it has ended.
     condition: Option<F>,
-    is_ended: bool,
-    /// From the end until somebody takes it.
-    outcome: Option<Outcome<T>>,
-    /// The operation ends for this reason unless its condition holds at the next try.
-    end: Option<WatchError>,
     /// The condition is to be tried once more, by the thread that is trying it, or else by the task.
     again: bool,
-    told: Told<T>,
+    /// The operation ends for this reason unless its condition holds at the next try.
+    end: Option<WatchError>,
+    /// Of the task that awaits the operation, from its poll until it is woken. Woken and dropped without the lock.
+    waker: Option<Waker>,
+    fate: Fate<T>,
 }
 
-/// The taker of the outcome.
-enum Told<T> {
-    /// The future, whose task has not come yet or has been woken.
-    Nobody,
-    Task(Waker),
+enum Fate<T> {
+    Open,
     /// The future is gone. This takes the output.
-    Heir(GiveBack<T>),
-}
-
-impl<T> Told<T> {
-    /// The waker of the task, if there is one, which is woken or dropped without the lock.
-    fn take_task(&mut self) -> Option<Waker> {
-        match mem::replace(self, Self::Nobody) {
-            Self::Task(waker) => Some(waker),
-            told => {
-                *self = told;
-                None
-            }
-        }
-    }
+    Withdrawn(GiveBack<T>),
+    /// With the outcome until the future takes it.
+    Ended(Option<Outcome<T>>),
 }
 
 impl<F, T> State<F, T> {
@@ -88,7 +91,7 @@ impl<F, T> State<F, T> {
             return Some(condition);
         }
         // Once somebody asked for an end, requests come too late.
-        if !self.is_ended && self.end.is_none() {
+        if self.end.is_none() && !matches!(self.fate, Fate::Ended(_)) {
             self.end = end;
             // A condition that checks its own key means the others. What held before the deadline has not failed, though
             // the thread may have looked before that.
@@ -98,21 +101,11 @@ impl<F, T> State<F, T> {
     }
 }
 
-impl<F: FnMut() -> Option<T>, T> Race<F, T> {
+impl<L: Leave, F: FnMut() -> Option<T>, T> Race<L, F, T> {
     /// The caller has the condition.
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(State {
-            condition: None,
-            is_ended: false,
-            outcome: None,
-            end: None,
-            again: false,
-            told: Told::Nobody,
-        }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<F, T>> {
-        lock(&self.0)
+    pub(crate) fn new(lists: L) -> Self {
+        let state = State { condition: None, again: false, end: None, waker: None, fate: Fate::Open };
+        Self { lists, state: Mutex::new(state) }
     }
 
     fn address(&self) -> usize {
@@ -125,9 +118,9 @@ impl<F: FnMut() -> Option<T>, T> Race<F, T> {
     }
 
     /// Tries the condition, which the caller has, until no check has come meanwhile. Returns the outcome if the operation
-    /// ends, after it has called `leave` and dropped the condition. Otherwise the operation has the condition back; where
+    /// ends, after it has left its lists and dropped the condition. Otherwise the operation has the condition back; where
     /// checks come again and again, its task is to try it.
-    pub(crate) fn run(&self, mut condition: F, leave: impl FnOnce()) -> Option<Outcome<T>> {
+    pub(crate) fn run(&self, mut condition: F) -> Option<Outcome<T>> {
         let mut tries = 0;
         let outcome = loop {
             let before = TRYING.replace(self.address());
@@ -140,7 +133,7 @@ impl<F: FnMut() -> Option<T>, T> Race<F, T> {
                 Err(panic) => break Err(panic),
             }
             tries += 1;
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             if state.again && (tries <= RETRIES || state.end.is_some()) {
                 state.again = false;
             } else if let Some(why) = state.end {
@@ -153,22 +146,27 @@ impl<F: FnMut() -> Option<T>, T> Race<F, T> {
                 return None;
             }
         };
-        leave();
+        Some(self.leave(condition, outcome))
+    }
+
+    /// By the thread that has the condition.
+    fn leave(&self, condition: F, outcome: Outcome<T>) -> Outcome<T> {
+        self.lists.leave();
         contained(move || drop(condition));
-        Some(outcome)
+        outcome
     }
 
     /// Has the thread that tries the condition end the operation for this reason, unless the condition holds.
     pub(crate) fn end_after_try(&self, why: WatchError) {
-        self.lock().end.get_or_insert(why);
+        lock(&self.state).end.get_or_insert(why);
     }
 
     /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread has the condition,
     /// leaves a request there. Tells whether this call completed the operation.
-    pub(crate) fn attempt(&self, end: Option<WatchError>, leave: impl FnOnce()) -> bool {
+    pub(crate) fn attempt(&self, end: Option<WatchError>) -> bool {
         let is_own = self.is_tried_here();
-        let condition = self.lock().take(end, is_own);
-        let Some(outcome) = condition.and_then(|condition| self.run(condition, leave)) else { return false };
+        let condition = lock(&self.state).take(end, is_own);
+        let Some(outcome) = condition.and_then(|condition| self.run(condition)) else { return false };
         let is_complete = matches!(outcome, Ok(Ok(_)));
         self.end(outcome);
         is_complete
@@ -176,29 +174,21 @@ impl<F: FnMut() -> Option<T>, T> Race<F, T> {
 
     /// Ends the operation without a try, or leaves a request with the thread that has the condition. Tells whether this call
     /// did.
-    pub(crate) fn end_untried(&self, why: WatchError, leave: impl FnOnce()) -> bool {
-        let condition = self.lock().take(Some(why), false);
-        condition.map(|condition| self.end_taken(condition, why, leave)).is_some()
-    }
-
-    fn end_taken(&self, condition: F, why: WatchError, leave: impl FnOnce()) {
-        leave();
-        contained(move || drop(condition));
-        self.end(Ok(Err(why)));
+    pub(crate) fn end_untried(&self, why: WatchError) -> bool {
+        let condition = lock(&self.state).take(Some(why), false);
+        condition.map(|condition| self.end(self.leave(condition, Ok(Err(why))))).is_some()
     }
 
     /// The end, by the thread that has had the condition. Wakes the task.
     fn end(&self, outcome: Outcome<T>) {
-        let mut state = self.lock();
-        state.is_ended = true;
-        match mem::replace(&mut state.told, Told::Nobody) {
-            Told::Heir(heir) => {
+        let mut state = lock(&self.state);
+        match mem::replace(&mut state.fate, Fate::Ended(None)) {
+            Fate::Withdrawn(heir) => {
                 drop(state);
-                heir.give(outcome.ok().and_then(Result::ok));
+                heir.give(Some(outcome));
             }
-            told => {
-                state.told = told;
-                state.outcome = Some(outcome);
+            _ => {
+                state.fate = Fate::Ended(Some(outcome));
                 wake_task(state);
             }
         }
@@ -207,8 +197,8 @@ impl<F: FnMut() -> Option<T>, T> Race<F, T> {
     /// Leaves the condition to the task, or to the thread that is trying it. Tells whether the operation was pending.
     pub(crate) fn ask_task(&self) -> bool {
         let is_own = self.is_tried_here();
-        let mut state = self.lock();
-        let is_pending = !state.is_ended;
+        let mut state = lock(&self.state);
+        let is_pending = !matches!(state.fate, Fate::Ended(_));
         if state.condition.is_some() {
             state.again = true;
             wake_task(state);
@@ -221,74 +211,73 @@ impl<F: FnMut() -> Option<T>, T> Race<F, T> {
     /// The deadline has come: asks the task, or the thread that is trying the condition, for the last try. Tells whether
     /// neither is there.
     pub(crate) fn expire(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.condition.is_none() {
             state.take(Some(WatchError::Expired), false);
             return false;
         }
         state.end = Some(WatchError::Expired);
-        let is_unpolled = matches!(state.told, Told::Nobody);
+        let is_unpolled = state.waker.is_none();
         wake_task(state);
         is_unpolled
     }
+}
 
-    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries a condition that was left to the task.
-    pub(crate) fn poll(&self, waker: &Waker, is_first: bool, leave: impl FnOnce()) -> Option<Outcome<T>> {
+impl<L: Leave, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Race<L, F, T> {
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
         // The first poll surely needs one.
         let mut new = is_first.then(|| waker.clone());
         let condition = loop {
-            let mut state = self.lock();
-            if state.is_ended {
-                return state.outcome.take();
+            let mut state = lock(&self.state);
+            if let Fate::Ended(outcome) = &mut state.fate {
+                return outcome.take();
             }
-            if new.is_none() && !matches!(&state.told, Told::Task(current) if current.will_wake(waker)) {
+            if new.is_none() && !state.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
                 // A clone is made, and the one before dropped, without the lock.
                 drop(state);
                 new = Some(waker.clone());
                 continue;
             }
-            if let Some(waker) = new.take() {
-                new = state.told.take_task();
-                state.told = Told::Task(waker);
+            if new.is_some() {
+                mem::swap(&mut state.waker, &mut new);
             }
             let is_asked = state.again || state.end.is_some();
             break if is_asked { state.take(None, false) } else { None };
         };
         drop(new);
-        let outcome = self.run(condition?, leave)?;
+        let outcome = self.run(condition?)?;
         // The task has the outcome, and need not wake itself.
-        let mut state = self.lock();
-        state.is_ended = true;
-        let waker = state.told.take_task();
+        let mut state = lock(&self.state);
+        state.fate = Fate::Ended(None);
+        let waker = state.waker.take();
         drop(state);
         drop(waker);
         Some(outcome)
     }
 
-    /// The future is dropped: `heir` takes an output, now, or from the thread that is trying the condition.
-    pub(crate) fn withdraw(&self, heir: GiveBack<T>, leave: impl FnOnce()) {
-        let mut state = self.lock();
-        let waker = state.told.take_task();
+    fn withdraw(&self, heir: GiveBack<T>) {
+        let mut state = lock(&self.state);
+        let waker = state.waker.take();
         let condition = state.take(Some(WatchError::Cancelled), false);
-        if state.is_ended {
-            let outcome = state.outcome.take();
+        if let Fate::Ended(outcome) = &mut state.fate {
+            let outcome = outcome.take();
             drop(state);
-            heir.give(outcome.and_then(Result::ok).and_then(Result::ok));
+            heir.give(outcome);
         } else {
-            state.told = Told::Heir(heir);
+            state.fate = Fate::Withdrawn(heir);
             drop(state);
         }
         // If it panics the operation has to end all the same.
         contained(move || drop(waker));
         if let Some(condition) = condition {
-            self.end_taken(condition, WatchError::Cancelled, leave);
+            self.end(self.leave(condition, Ok(Err(WatchError::Cancelled))));
         }
     }
 }
 
 /// Lets go of the lock, and wakes the task.
 fn wake_task<F, T>(mut state: MutexGuard<'_, State<F, T>>) {
-    let waker = state.told.take_task();
+    let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
         contained(|| waker.wake());

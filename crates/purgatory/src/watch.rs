@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::operation::Awaited;
+use crate::race::{Awaited, Outcome};
 
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
@@ -160,7 +160,7 @@ impl<T> Drop for Watch<T> {
         let give_back = GiveBack(self.give_back.0.take());
         match mem::replace(&mut self.state, State::Returned) {
             State::Watched { operation, .. } => operation.withdraw(give_back),
-            State::Ended(result) => give_back.give(result.ok()),
+            State::Ended(result) => give_back.give(Some(Ok(result))),
             State::Returned => {}
         }
     }
@@ -188,9 +188,9 @@ impl<T> GiveBack<T> {
     }
 
     /// The caller holds no lock. A panic of the user's code ends here.
-    pub(crate) fn give(self, output: Option<T>) {
+    pub(crate) fn give(self, outcome: Option<Outcome<T>>) {
         contained(move || {
-            if let (Some(output), Some(code)) = (output, self.0) {
+            if let (Some(Ok(Ok(output))), Some(code)) = (outcome, self.0) {
                 code(output);
             }
         });
