@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{array, iter};
+use std::{array, slice};
 
 use hashbrown::hash_table::{self, HashTable};
 
@@ -50,7 +50,7 @@ pub(crate) trait Listed<K>: Send + Sync {
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
 
 /// Where an operation stands in one list.
-struct Place<K> {
+pub(crate) struct Place<K> {
     hash: u64,
     /// Its number there, or `NOWHERE` until it is added. Written under the lock of the shard; it guards no other memory.
     number: AtomicU64,
@@ -70,26 +70,28 @@ impl<K> Place<K> {
     }
 }
 
-/// The keys of an operation, each once, and its place under each.
-pub(crate) struct Places<K> {
-    /// Where it is counted.
-    first: Place<K>,
+/// The keys of an operation, each once, and its place under each. It is counted at the first.
+pub(crate) enum Places<K> {
     /// Apart, because most have one key.
-    more: Box<[Place<K>]>,
+    One(Place<K>),
+    Many(Box<[Place<K>]>),
 }
 
 impl<K> Places<K> {
-    fn all(&self) -> impl Iterator<Item = &Place<K>> {
-        iter::once(&self.first).chain(&*self.more)
+    fn all(&self) -> &[Place<K>] {
+        match self {
+            Self::One(place) => slice::from_ref(place),
+            Self::Many(places) => places,
+        }
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
-        self.all().filter_map(|place| place.key.as_ref())
+        self.all().iter().filter_map(|place| place.key.as_ref())
     }
 
     /// The key under whose hash the operation stands with this number.
     fn key_at(&self, hash: u64, number: u64) -> Option<&K> {
-        self.all().find(|place| (place.hash, place.number()) == (hash, number))?.key.as_ref()
+        self.all().iter().find(|place| (place.hash, place.number()) == (hash, number))?.key.as_ref()
     }
 }
 
@@ -107,15 +109,14 @@ pub(crate) struct Entry<K> {
 
 impl<K: Send + Sync> Leave for Entry<K> {
     fn leave(&self) {
-        let leave = |place: &Place<K>, counted| {
+        for (n, place) in self.places.all().iter().enumerate() {
             let mut shard = self.lists.shard(place.hash);
-            let item = shard.remove(place.hash, place.number());
-            shard.delayed -= if item.is_some() { counted } else { 0 };
+            // It may end before it is in all its lists.
+            let Some(item) = shard.remove(place.hash, place.number()) else { break };
+            shard.delayed -= usize::from(n == 0);
             drop(shard);
-            item.is_some()
-        };
-        // An operation may end before it is in all its lists.
-        _ = leave(&self.places.first, 1) && self.places.more.iter().all(|place| leave(place, 0));
+            drop(item);
+        }
     }
 }
 
@@ -196,26 +197,26 @@ impl<K> Lists<K> {
     {
         let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
         let first = places.next().unwrap_or(Place::new(0, None));
-        let Some(second) = places.next() else { return Places { first, more: Box::default() } };
-        let mut more: Vec<_> = iter::once(second).chain(places).collect();
+        let Some(second) = places.next() else { return Places::One(first) };
+        let mut all: Vec<_> = [first, second].into_iter().chain(places).collect();
         // Those with the same hash stand together then.
-        more.sort_by_key(|place| place.hash);
+        all.sort_by_key(|place| place.hash);
         let mut kept = 0;
-        for n in 0..more.len() {
-            let alike = more[..kept].iter().rev().take_while(|other| other.hash == more[n].hash);
-            if !alike.chain([&first]).any(|other| other.key == more[n].key) {
-                more.swap(kept, n);
+        for n in 0..all.len() {
+            let mut alike = all[..kept].iter().rev().take_while(|other| other.hash == all[n].hash);
+            if !alike.any(|other| other.key == all[n].key) {
+                all.swap(kept, n);
                 kept += 1;
             }
         }
-        more.truncate(kept);
-        Places { first, more: more.into() }
+        all.truncate(kept);
+        Places::Many(all.into())
     }
 
     /// Adds an operation to all its lists, one after the other. Tells whether they take it; if one does not, the operation
     /// stays in those before that.
     pub(crate) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
-        let add = |place: &Place<K>, counted| {
+        for (n, place) in operation.places().all().iter().enumerate() {
             let item = operation.clone();
             let mut shard = self.shard(place.hash);
             if shard.is_closed {
@@ -223,23 +224,24 @@ impl<K> Lists<K> {
                 return false;
             }
             place.number.store(shard.push(place.hash, item), Ordering::Relaxed);
-            shard.delayed += counted;
-            true
-        };
-        let Places { first, more } = operation.places();
-        add(first, 1) && more.iter().all(|place| add(place, 0))
+            shard.delayed += usize::from(n == 0);
+        }
+        true
     }
 
-    /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first.
-    pub(crate) fn each_under<Q: Eq + Hash + ?Sized>(&self, key: &Q, mut f: impl FnMut(&Item<K>))
+    /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first. Returns for how
+    /// many it is true.
+    pub(crate) fn count_under<Q>(&self, key: &Q, mut f: impl FnMut(&Item<K>) -> bool) -> usize
     where
+        Q: Eq + Hash + ?Sized,
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
         // Different keys may have the same hash, also those of one operation.
+        let mut count = 0;
         let mut visit = |number: u64, item: Item<K>| {
             if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
-                f(&item);
+                count += usize::from(f(&item));
             }
             contained(move || drop(item));
         };
@@ -257,22 +259,18 @@ impl<K> Lists<K> {
             later.into_iter().for_each(|(number, item)| visit(number, item));
             later = if is_all { Vec::new() } else { self.shard(hash).some_later(hash, last + 1..end) };
         }
+        count
     }
 
-    /// Takes no more operations, and calls `f` with all that are here, once for each place.
-    pub(crate) fn close(&self, mut f: impl FnMut(&Item<K>)) {
+    /// From now on takes no more operations.
+    pub(crate) fn close(&self) {
         for shard in &self.shards {
             lock(shard).is_closed = true;
         }
-        self.each(|_, _, item| f(item));
     }
 
-    /// Calls `f` with the key of each place that is taken.
-    pub(crate) fn each_key(&self, mut f: impl FnMut(&K)) {
-        self.each(|hash, number, item| item.places().key_at(hash, number).into_iter().for_each(&mut f));
-    }
-
-    fn each(&self, mut f: impl FnMut(u64, u64, &Item<K>)) {
+    /// Calls `f` with each operation, once for each place that it has taken, and with the key of that place.
+    pub(crate) fn each(&self, mut f: impl FnMut(&Item<K>, Option<&K>)) {
         for shard in &self.shards {
             let guard = lock(shard);
             let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, oldest.number, oldest.item.clone()));
@@ -280,7 +278,7 @@ impl<K> Lists<K> {
             let all: Vec<_> = oldest.chain(later).collect();
             drop(guard);
             for (hash, number, item) in all {
-                f(hash, number, &item);
+                f(&item, item.places().key_at(hash, number));
                 contained(move || drop(item));
             }
         }

@@ -1,48 +1,17 @@
-//! One operation: in its lists and on the wheel.
+//! An operation as its lists and the wheel call it.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures::task::{ArcWake, waker_ref};
-use timingwheel::Sleep;
+use futures::task::ArcWake;
 use tokio::runtime::Handle;
 
 use crate::error::WatchError;
-use crate::lists::{Entry, Listed, Lists, Places};
-use crate::race::{Leave, Outcome, Race};
+use crate::lists::{Entry, Listed, Places};
+use crate::race::{Leave, Race};
 
 /// One block of memory for all that an operation is, but its timer, which the future has. The lists, the future and the
 /// wheel have references to it: it is the waker of its timer.
 pub(crate) type Operation<K, F, T> = Race<Entry<K>, F, T>;
-
-/// Adds an operation to its lists and to the wheel, and tries it once more. The outcome, if that ends it.
-pub(crate) fn start<K, F, T>(
-    lists: &Arc<Lists<K>>,
-    places: Places<K>,
-    sleep: &mut Sleep,
-    condition: F,
-) -> Result<Arc<Operation<K, F, T>>, Outcome<T>>
-where
-    K: Send + Sync + 'static,
-    F: FnMut() -> Option<T> + Send + 'static,
-    T: Send + 'static,
-{
-    let operation = Arc::new(Race::new(Entry { lists: lists.clone(), places }));
-    let end = if lists.add(&operation) {
-        match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
-            Poll::Pending => None,
-            Poll::Ready(Ok(())) => Some(WatchError::Expired),
-            Poll::Ready(Err(error)) => Some(WatchError::CouldNotRun(error)),
-        }
-    } else {
-        Some(WatchError::Cancelled)
-    };
-    if let Some(why) = end {
-        operation.end_after_try(why);
-    }
-    // Nobody has its future yet, so nobody else asks for the outcome.
-    operation.run(condition).map_or(Ok(operation), Err)
-}
 
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Operation<K, F, T> {
     fn places(&self) -> &Places<K> {

@@ -35,48 +35,23 @@ pub struct Watch<T> {
     give_back: GiveBack<T>,
 }
 
-enum State<T> {
-    /// Before anybody polled.
-    Ended(Result<T, WatchError>),
+pub(crate) enum State<T> {
     Watched {
         operation: Arc<dyn Awaited<T>>,
         /// Its timer, whose waker is the operation.
         sleep: Sleep,
         is_polled: bool,
     },
-    /// The outcome was returned.
-    Returned,
+    /// With the result until it is returned.
+    Ended(Option<Result<T, WatchError>>),
 }
 
 /// Nothing points into it.
 impl<T> Unpin for Watch<T> {}
 
 impl<T> Watch<T> {
-    pub(crate) const fn ended(result: Result<T, WatchError>) -> Self {
-        Self { state: State::Ended(result), give_back: GiveBack(None) }
-    }
-
-    pub(crate) fn watched(operation: Arc<dyn Awaited<T>>, sleep: Sleep) -> Self {
-        Self { state: State::Watched { operation, sleep, is_polled: false }, give_back: GiveBack(None) }
-    }
-
-    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, WatchError>> {
-        if let State::Watched { operation, sleep, is_polled } = &mut self.state {
-            let is_first = !mem::replace(is_polled, true);
-            let Some(mut outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
-            // Only the timer knows whether that was the deadline, or the end of the wheel.
-            if let Ok(Err(why @ WatchError::Expired)) = &mut outcome
-                && let Poll::Ready(Err(error)) = sleep.poll_wait(&mut Context::from_waker(Waker::noop()))
-            {
-                *why = WatchError::CouldNotRun(error);
-            }
-            self.state = State::Returned;
-            return Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        match mem::replace(&mut self.state, State::Returned) {
-            State::Ended(result) => Poll::Ready(result),
-            _ => panic!("a `Watch` was polled after it was ready"),
-        }
+    pub(crate) const fn new(state: State<T>) -> Self {
+        Self { state, give_back: GiveBack(None) }
     }
 }
 
@@ -132,7 +107,7 @@ impl<T> Watch<T> {
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
             State::Watched { sleep, .. } => Some(sleep.deadline()),
-            State::Ended(_) | State::Returned => None,
+            State::Ended(_) => None,
         }
     }
 }
@@ -143,25 +118,39 @@ impl<T> Future for Watch<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // A task that only ever finds its operations ended has to let others run.
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.get_mut().poll_result(cx));
+        let this = self.get_mut();
+        let outcome = match &mut this.state {
+            State::Watched { operation, sleep, is_polled } => {
+                let is_first = !mem::replace(is_polled, true);
+                let Some(mut outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
+                // Only the timer knows whether that was the deadline, or the end of the wheel.
+                if let Ok(Err(why @ WatchError::Expired)) = &mut outcome
+                    && let Poll::Ready(Err(error)) = sleep.poll_wait(&mut Context::from_waker(Waker::noop()))
+                {
+                    *why = WatchError::CouldNotRun(error);
+                }
+                outcome
+            }
+            State::Ended(result) => Ok(result.take().expect("a `Watch` was polled after it was ready")),
+        };
+        this.state = State::Ended(None);
         budget.made_progress();
-        Poll::Ready(result)
+        Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 }
 
 impl<T> FusedFuture for Watch<T> {
     fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Returned)
+        matches!(self.state, State::Ended(None))
     }
 }
 
 impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
         let give_back = GiveBack(self.give_back.0.take());
-        match mem::replace(&mut self.state, State::Returned) {
+        match &mut self.state {
             State::Watched { operation, .. } => operation.withdraw(give_back),
-            State::Ended(result) => give_back.give(Some(Ok(result))),
-            State::Returned => {}
+            State::Ended(result) => give_back.give(result.take().map(Ok)),
         }
     }
 }
@@ -169,9 +158,9 @@ impl<T> Drop for Watch<T> {
 impl<T> fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Ended(_) => "ended",
             State::Watched { .. } => "watched",
-            State::Returned => "returned",
+            State::Ended(Some(_)) => "ended",
+            State::Ended(None) => "returned",
         };
         f.debug_struct("Watch").field("state", &state).field("deadline", &self.deadline()).finish()
     }
