@@ -18,7 +18,10 @@ async fn a_condition_that_checks_its_own_key_tries_the_others_and_not_itself() {
     let (purgatory, level) = (purgatory(), Level::default());
     let handle = purgatory.clone();
     let mut own = level.at_least(2);
+    let _elsewhere = purgatory.watch(["elsewhere"], DAY, never);
     let checks = purgatory.watch(["key"], DAY, move || {
+        // One that is tried within does not make it forget itself.
+        handle.check("elsewhere");
         let completed = handle.check("key");
         own().map(|_| completed)
     });

@@ -178,22 +178,26 @@ impl BeingTried {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_is_being_tried_is_tried_once_more_for_a_check_and_for_the_deadline() {
-    for is_checked in [true, false] {
+async fn a_condition_that_is_being_tried_is_tried_once_more_for_a_check_and_the_deadline_and_not_for_a_cancel()
+ {
+    for what in ["check", "deadline", "cancel"] {
         let BeingTried { purgatory, mut watch, holds, goes_on, check } =
             BeingTried::new(Duration::from_millis(10), false);
         holds.store(true, Ordering::SeqCst);
-        if is_checked {
-            assert_eq!(purgatory.check(&1), 0, "it is left to the other thread");
-        } else {
-            advance(Duration::from_millis(20)).await;
-            assert_pending!(watch.poll());
+        match what {
+            "check" => assert_eq!(purgatory.check(&1), 0, "it is left to the other thread"),
+            "cancel" => assert_eq!(purgatory.cancel(&1), 0, "it is left to the other thread"),
+            _ => {
+                advance(Duration::from_millis(20)).await;
+                assert_pending!(watch.poll());
+            }
         }
         let checker = check.thread().id();
         goes_on.send(()).unwrap();
-        assert_eq!(check.join().unwrap(), 1);
+        assert_eq!(check.join().unwrap(), usize::from(what != "cancel"));
         assert!(watch.is_woken());
-        assert_eq!(assert_ready!(watch.poll()), Ok((4, checker)));
+        let outcome = if what == "cancel" { Err(WatchError::Cancelled) } else { Ok((4, checker)) };
+        assert_eq!(assert_ready!(watch.poll()), outcome);
     }
 }
 
