@@ -32,9 +32,9 @@ use crate::info::JobState;
 /// assert_eq!(error.to_string(), r#"the job could not run: the wheel "rpc" is full (max_pending = 0)"#);
 /// # }
 /// ```
-pub struct JobError(Kind);
+pub struct JobError(pub(crate) Kind);
 
-enum Kind {
+pub(crate) enum Kind {
     Cancelled,
     /// Nobody waits for the lock. It makes a payload that can be sent one that can be shared, as errors are expected to
     /// be.
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 /// Why a job could not run, and that in one line.
-pub(crate) struct Refused(Error, String);
+pub(crate) struct Refused(pub(crate) Error, String);
 
 impl Refused {
     pub(crate) fn by_wheel(error: Error, wheel: &TimingWheel) -> Self {
@@ -61,17 +61,7 @@ impl Refused {
     }
 }
 
-impl From<Refused> for JobError {
-    fn from(refused: Refused) -> Self {
-        Self(Kind::CouldNotRun(refused))
-    }
-}
-
 impl JobError {
-    pub(crate) const fn cancelled() -> Self {
-        Self(Kind::Cancelled)
-    }
-
     pub(crate) const fn panicked(panic: Box<dyn Any + Send>) -> Self {
         Self(Kind::Panicked(Mutex::new(panic)))
     }
@@ -154,7 +144,7 @@ impl error::Error for JobError {
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
 /// turns it into a `Box<dyn Error + Send + Sync>`.
 pub struct TryRunError<F> {
-    pub(crate) reason: Refused,
+    reason: Refused,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
     job: Mutex<F>,
 }

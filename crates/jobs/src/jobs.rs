@@ -8,19 +8,18 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::future::{Either, join_all, select};
-use timingwheel::{Error, Sleep, TimingWheel};
+use futures::future::join_all;
+use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
 use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{Cancel, Plan, Record, Slot};
+use crate::record::{Cancel, First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
 use crate::table::{Listed, Table, address};
 use crate::task::{Once, Repeat, Unrun, Work};
@@ -103,7 +102,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add::<Once<F>>(key, self.wheel.sleep(delay), future, None)
+        self.add(key, Once::new(self.wheel.sleep(delay), future))
     }
 
     /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
@@ -118,7 +117,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add::<Once<F>>(key, self.wheel.sleep_until(instant), future, None)
+        self.add(key, Once::new(self.wheel.sleep_until(instant), future))
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
@@ -159,37 +158,30 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
     pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
-        if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
-            return self.add::<Repeat<F>>(key, first, make, Some(plan));
-        }
-        if self.wheel.is_ended() {
-            return Err(TryRunError::new(Refused::by_wheel(Error::shutdown(), &self.wheel), make));
-        }
-        if self.table.is_shut_down() {
-            return Err(TryRunError::new(Refused::by_shut_down_jobs(), make));
-        }
-        Ok(self.remove(&key))
+        self.add(key, Repeat::new(&self.wheel, schedule, make))
     }
 
-    fn add<W: Work>(
-        &self,
-        key: K,
-        sleep: Sleep,
-        given: W::Given,
-        plan: Option<Box<Plan>>,
-    ) -> Added<W::Given> {
+    fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
-        let place = (key, hash, Arc::downgrade(&self.table));
+        let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let (record, hand) = match Record::<Slot<K, W>>::new(&self.wheel, sleep, place, plan) {
-            Ok(armed) => armed,
-            Err(reason) => return Err(TryRunError::new(reason, given)),
+        let (hand, polled, plan) = match record.arm(first, &mut work) {
+            Ok(Some(armed)) => armed,
+            Ok(None) if self.table.is_shut_down() => {
+                return Err(TryRunError::new(Refused::by_shut_down_jobs(), work.code()));
+            }
+            Ok(None) => return Ok(self.remove(&record.slot.key)),
+            Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
-        let put = |given| record.slot.put(given, None);
-        let listed = self.table.list(hash, record.clone(), given, put);
-        let replaced = listed.map_err(|given| TryRunError::new(Refused::by_shut_down_jobs(), given))?;
-        record.work_at(hand);
-        Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
+        let mut work = Some(work);
+        let give = || record.give(work.take().expect("it is given once"), None, plan);
+        match self.table.list(record.clone(), give) {
+            Ok(replaced) => {
+                record.work_at(hand, polled);
+                Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
+            }
+            Err(reason) => Err(TryRunError::new(reason, work.expect("it was not given").code())),
+        }
     }
 
     /// Removes the job with this key, and returns the state in which the job was; `None` if there is none. The key may
@@ -353,7 +345,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        self.table.all().iter().map(|(_, job)| (job.slot.key().clone(), job.info())).collect()
+        self.table.all().iter().map(|job| (job.slot.key().clone(), job.info())).collect()
     }
 
     /// How many keys there are.
@@ -431,7 +423,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     {
         let (mut running, mut joins, mut not_begun) = (Vec::new(), Vec::new(), Vec::new());
         self.table.shut_down();
-        for (hash, job) in self.table.all() {
+        for job in self.table.all() {
             // Before the job is cancelled, as it may panic.
             let key = job.slot.key().clone();
             let (info, _) = job.cancel(Cancel::KeepWork);
@@ -441,7 +433,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
                     running.push(job);
                 }
                 JobState::Pending | JobState::CouldNotRun => {
-                    self.table.take_at(hash, address(&job));
+                    self.table.take_at(job.hash, address(&job));
                     not_begun.push(StoppedJob { key, info, future: job.slot.give_back() });
                 }
                 // One that ended just now is no loss.
@@ -449,22 +441,11 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             }
         }
         let count = running.len();
-        if let Either::Right(_) = select(join_all(joins), pin!(self.wait(limit))).await {
-            running.retain(|job| job.cancel(Cancel::Abort).1);
-        } else {
+        if self.wheel.timeout(limit, join_all(joins)).await.is_ok() {
             running.clear();
         }
+        running.retain(|job| job.cancel(Cancel::Abort).1);
         Ended { finished: count - running.len(), aborted: running.len(), not_begun }
-    }
-
-    async fn wait(&self, limit: Duration) {
-        let start = Instant::now();
-        if self.wheel.sleep(limit).wait().await.is_err() {
-            let left = || limit.saturating_sub(start.elapsed());
-            if timingwheel::time::sleep(left()).wait().await.is_err() {
-                tokio::time::sleep(left()).await;
-            }
-        }
     }
 
     /// The job with this key.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use hashbrown::HashTable;
 
+use crate::error::Refused;
 use crate::info::JobState;
 use crate::lock;
 use crate::record::{Keyed, Record};
@@ -74,10 +75,10 @@ impl<K> Table<K> {
         lock(&self.parts[0]).is_shut_down
     }
 
-    pub(crate) fn all(&self) -> Vec<(u64, Listed<K>)> {
+    pub(crate) fn all(&self) -> Vec<Listed<K>> {
         let mut all = Vec::new();
         for part in &self.parts {
-            all.extend(lock(part).jobs.iter().map(|entry| (entry.hash, entry.job.clone())));
+            all.extend(lock(part).jobs.iter().map(|entry| entry.job.clone()));
         }
         all
     }
@@ -113,26 +114,20 @@ impl<K> Table<K> {
         [first].into_iter().chain(more).find(|job| job.slot.key().borrow() == key)
     }
 
-    /// Lists a job, to which `put` gives its code, and returns the one that had its key. Gives the code back if the jobs were
-    /// shut down.
-    pub(crate) fn list<G>(
-        &self,
-        hash: u64,
-        job: Listed<K>,
-        given: G,
-        put: impl FnOnce(G),
-    ) -> Result<Option<Listed<K>>, G>
+    /// Lists a job, gives it its code by `give`, and returns the one that had its key; unless the jobs were shut down.
+    pub(crate) fn list(&self, job: Listed<K>, give: impl FnOnce()) -> Result<Option<Listed<K>>, Refused>
     where
         K: Eq,
     {
+        let hash = job.hash;
         let (mut seen, mut same) = (Vec::<Listed<K>>::new(), None::<Listed<K>>);
         loop {
             let mut part = self.part(hash);
             if part.is_shut_down {
-                return Err(given);
+                return Err(Refused::by_shut_down_jobs());
             }
             if part.under(hash).map(address).eq(seen.iter().map(address)) {
-                put(given);
+                give();
                 if let Some(same) = &same
                     && let Some(entry) = part.jobs.find_mut(hash, |entry| Arc::ptr_eq(&entry.job, same))
                 {
