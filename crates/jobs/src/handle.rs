@@ -240,13 +240,7 @@ impl<T> Drop for Job<T> {
 
 impl<T> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { record, result: _, cancel_on_drop } = self;
-        let info = record.info();
-        f.debug_struct("Job")
-            .field("state", &info.state)
-            .field("due", &info.due)
-            .field("cancel_on_drop", cancel_on_drop)
-            .finish()
+        f.debug_struct("Job").field("info", &self.record.info()).finish_non_exhaustive()
     }
 }
 

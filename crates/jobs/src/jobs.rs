@@ -5,19 +5,19 @@
 //! copied under the lock, and their keys are compared after it. A thread that then changes the part checks that the
 //! same jobs are still there, and starts again if not.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use equivalent::Equivalent;
 use futures::future::join_all;
 use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{Refused, TryRunError};
+use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{Cancel, First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
@@ -168,7 +168,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         let (hand, polled, plan) = match record.arm(first, &mut work) {
             Ok(Some(armed)) => armed,
             Ok(None) if self.table.is_shut_down() => {
-                return Err(TryRunError::new(Refused::by_shut_down_jobs(), work.code()));
+                return Err(TryRunError::new(JobError::refused_by_jobs(), work.code()));
             }
             Ok(None) => return Ok(self.remove(&record.slot.key)),
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
@@ -211,10 +211,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn remove<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
-    where
-        K: Borrow<Q>,
-    {
+    pub fn remove(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
         self.take(key).map(|job| job.cancel(Cancel::Pending).0)
     }
 
@@ -241,20 +238,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn abort<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
-    where
-        K: Borrow<Q>,
-    {
+    pub fn abort(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
         self.take(key).map(|job| job.cancel(Cancel::Abort).0)
     }
 
     /// Where the job with this key stands now; `None` if there is none. The key may be given in any borrowed form, as to
     /// a `HashMap`.
     #[must_use]
-    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
-    where
-        K: Borrow<Q>,
-    {
+    pub fn get(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
         self.find(key).map(|job| job.info())
     }
 
@@ -281,10 +272,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     #[must_use]
-    pub fn join<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Join>
-    where
-        K: Borrow<Q>,
-    {
+    pub fn join(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Join> {
         self.find(key).map(|job| job.join())
     }
 
@@ -321,19 +309,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn reset<Q: Eq + Hash + ?Sized>(&self, key: &Q, deadline: Instant) -> bool
-    where
-        K: Borrow<Q>,
-    {
+    pub fn reset(&self, key: &(impl Hash + Equivalent<K> + ?Sized), deadline: Instant) -> bool {
         self.find(key).is_some_and(|job| job.reset(deadline))
     }
 
     /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) the job never runs.
-    pub fn reset_after<Q: Eq + Hash + ?Sized>(&self, key: &Q, after: Duration) -> bool
-    where
-        K: Borrow<Q>,
-    {
+    pub fn reset_after(&self, key: &(impl Hash + Equivalent<K> + ?Sized), after: Duration) -> bool {
         self.reset(key, after_now(&self.wheel, after))
     }
 
@@ -377,15 +359,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
     /// waits for the runs that are still going on.
     ///
-    /// The wheel goes on. It keeps the limit. If it has ended or is full, the wheel of the caller's runtime does, and if
-    /// that refuses too, tokio's timer.
+    /// The wheel goes on. It keeps the limit. If it has ended or is full, tokio's timer does.
     ///
     /// # Cancel safety
     /// If the future is dropped, what runs goes on to its end, and the jobs that had not begun are dropped.
     ///
     /// # Panics
-    /// If the wheel has ended or is full, and the caller is outside of every tokio runtime; or that runtime's wheel
-    /// refuses too, and the runtime has no timers of tokio's. If the `Clone` of a key panics.
+    /// If the wheel has ended or is full, something runs, and the caller is not in a tokio runtime with timers. If the
+    /// `Clone` of a key panics.
     ///
     /// # Examples
     ///
@@ -421,17 +402,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        let (mut running, mut joins, mut not_begun) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut running, mut not_begun) = (Vec::new(), Vec::new());
         self.table.shut_down();
         for job in self.table.all() {
             // Before the job is cancelled, as it may panic.
             let key = job.slot.key().clone();
             let (info, _) = job.cancel(Cancel::KeepWork);
             match info.state {
-                JobState::Running => {
-                    joins.push(job.join());
-                    running.push(job);
-                }
+                JobState::Running => running.push(job),
                 JobState::Pending | JobState::CouldNotRun => {
                     self.table.take_at(job.hash, address(&job));
                     not_begun.push(StoppedJob { key, info, future: job.slot.give_back() });
@@ -440,27 +418,19 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
                 JobState::Done | JobState::Panicked | JobState::Cancelled => {}
             }
         }
-        let count = running.len();
-        if self.wheel.timeout(limit, join_all(joins)).await.is_ok() {
-            running.clear();
-        }
-        running.retain(|job| job.cancel(Cancel::Abort).1);
-        Ended { finished: count - running.len(), aborted: running.len(), not_begun }
+        let all_end = join_all(running.iter().map(|job| job.join()));
+        let is_in_time = self.wheel.timeout(limit, all_end).await.is_ok();
+        let aborted = running.iter().filter(|job| !is_in_time && job.cancel(Cancel::Abort).1).count();
+        Ended { finished: running.len() - aborted, aborted, not_begun }
     }
 
     /// The job with this key.
-    fn find<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Listed<K>>
-    where
-        K: Borrow<Q>,
-    {
+    fn find(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
         self.table.find(self.table.hasher.hash_one(key), key)
     }
 
     /// Takes the job with this key out of the list.
-    fn take<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Listed<K>>
-    where
-        K: Borrow<Q>,
-    {
+    fn take(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
         let hash = self.table.hasher.hash_one(key);
         loop {
             let job = self.table.find(hash, key)?;
@@ -510,7 +480,6 @@ pub struct StoppedJob<K> {
 
 impl<K: fmt::Debug> fmt::Debug for StoppedJob<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, info, future: _ } = self;
-        f.debug_struct("StoppedJob").field("key", key).field("info", info).finish_non_exhaustive()
+        f.debug_struct("StoppedJob").field("key", &self.key).field("info", &self.info).finish_non_exhaustive()
     }
 }

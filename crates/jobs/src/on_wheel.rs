@@ -8,9 +8,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{Refused, TryRunError};
+use crate::error::{JobError, TryRunError};
 use crate::handle::{Job, Repeating};
-use crate::info::JobState;
 use crate::record::{First, Record};
 use crate::schedule::{Runs, Schedule};
 use crate::task::{Once, Repeat, Work};
@@ -271,7 +270,7 @@ impl JobsExt for TimingWheel {
 fn launch<W: Work>(
     wheel: &TimingWheel,
     (first, mut work): (First, W),
-) -> (Job<W::Output>, Option<(Refused, W)>) {
+) -> (Job<W::Output>, Option<(JobError, W)>) {
     let (tell, told) = oneshot::channel();
     let record = Record::new(wheel, (), 0, Weak::new());
     let job = Job::new(record.clone(), told);
@@ -282,17 +281,19 @@ fn launch<W: Work>(
         }
         Ok(None) => {
             record.give(work, Some(tell), None);
-            record.finish(JobState::Done, None);
+            record.finish(None);
         }
         Err(refused) => {
-            record.finish(JobState::CouldNotRun, Some(refused.0));
+            record.finish(Some(&refused));
             return (job, Some((refused, work)));
         }
     }
     (job, None)
 }
 
-fn tried<T, W: Work>((job, refused): (Job<T>, Option<(Refused, W)>)) -> Result<Job<T>, TryRunError<W::Code>> {
+fn tried<T, W: Work>(
+    (job, refused): (Job<T>, Option<(JobError, W)>),
+) -> Result<Job<T>, TryRunError<W::Code>> {
     match refused {
         Some((reason, work)) => Err(TryRunError::new(reason, work.code())),
         None => Ok(job),

@@ -27,13 +27,13 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{JobError, Kind, Refused};
+use crate::error::{JobError, Kind};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::schedule::{Next, PendingRun, Previous, Replanned};
 use crate::table::Table;
 use crate::task::{Task, Tell, Unrun, Work, unrun};
-use crate::{contained, lock};
+use crate::{caught, lock};
 
 /// A job. `S` is a [`Slot`], or what a handle knows of one.
 pub(crate) struct Record<S: ?Sized> {
@@ -196,8 +196,8 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
     }
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
-    pub(crate) fn arm(self: &Arc<Self>, first: First, work: &mut W) -> Result<Option<Armed>, Refused> {
-        let refused = |error| Err(Refused::by_wheel(error, &self.wheel));
+    pub(crate) fn arm(self: &Arc<Self>, first: First, work: &mut W) -> Result<Option<Armed>, JobError> {
+        let refused = |error| Err(JobError::refused_by(&self.wheel, error));
         let Some((sleep, plan)) = first else {
             return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
         };
@@ -396,7 +396,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. What it
     /// would run stays in the slot.
     fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>) {
-        let was_pending = state.is_pending();
+        let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
         if !was_pending || error.is_none() {
             state.due = None;
         }
@@ -408,7 +408,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
             self.slot.over(self.hash, ptr::from_ref(self).cast(), over);
         }
         for join in joins {
-            contained(|| _ = join.send(over));
+            _ = caught(|| join.send(over));
         }
         drop(stage);
     }
@@ -419,10 +419,10 @@ impl<S: AnySlot + ?Sized> Record<S> {
 
     /// Why the job has no output.
     pub(crate) fn error(&self) -> JobError {
-        JobError(match self.lock().stage {
-            Stage::Over(_, Some(error)) => Kind::CouldNotRun(Refused::by_wheel(error, &self.wheel)),
-            _ => Kind::Cancelled,
-        })
+        match self.lock().stage {
+            Stage::Over(_, Some(error)) => JobError::refused_by(&self.wheel, error),
+            _ => JobError(Kind::Cancelled),
+        }
     }
 
     pub(crate) fn join(&self) -> Join {
@@ -437,7 +437,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
             }
             state.joins.push(tell);
         }
-        Join::new(told)
+        Join(told)
     }
 
     /// Ends a job as `how` says, for its handle, or for whoever has taken it out of the list. Returns how it was found, and
@@ -446,13 +446,11 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let mut state = self.lock();
         let info = state.info();
         let is_changed = match &mut state.stage {
-            Stage::Waits(_) | Stage::InHand(_) if how == Cancel::KeepWork => {
-                contained(|| self.end(state, JobState::Cancelled, None));
-                true
-            }
             Stage::Waits(_) | Stage::InHand(_) => {
                 self.end(state, JobState::Cancelled, None);
-                self.slot.clear(JobState::Cancelled);
+                if how != Cancel::KeepWork {
+                    self.slot.clear(JobState::Cancelled);
+                }
                 true
             }
             Stage::Runs { is_last, abort, .. } if how == Cancel::Abort => {
@@ -516,9 +514,10 @@ impl<S: AnySlot + ?Sized> Record<S> {
         Previous { due, started, ended: Instant::now(), missed }
     }
 
-    /// The job, which has no timer, is over.
-    pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
-        self.end(self.lock(), over, error);
+    /// The job, which has no timer, is over: it could not go on, or is done.
+    pub(crate) fn finish(&self, error: Option<&JobError>) {
+        let over = error.map_or(JobState::Done, JobError::state);
+        self.end(self.lock(), over, error.and_then(JobError::reason));
         self.slot.clear(over);
     }
 }
@@ -532,9 +531,5 @@ impl State {
             Stage::Over(over, _) => (over, self.due),
         };
         JobInfo { state, due, refusals: self.plan.as_ref().map_or(0, |plan| plan.refusals) }
-    }
-
-    const fn is_pending(&self) -> bool {
-        matches!(self.stage, Stage::InHand(_) | Stage::Waits(_))
     }
 }

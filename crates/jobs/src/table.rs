@@ -1,14 +1,13 @@
 //! The list of jobs by keys, in parts with a lock each. No code of a user's runs under a lock: keys are compared outside.
 
-use std::borrow::Borrow;
 use std::hash::RandomState;
-use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use equivalent::Equivalent;
 use hashbrown::HashTable;
 
-use crate::error::Refused;
+use crate::error::JobError;
 use crate::info::JobState;
 use crate::lock;
 use crate::record::{Keyed, Record};
@@ -28,6 +27,8 @@ pub(crate) struct Table<K> {
 struct Part<K> {
     /// Several jobs may have the same hash.
     jobs: HashTable<Entry<K>>,
+    /// How many were listed so far.
+    listed: u64,
     is_shut_down: bool,
 }
 
@@ -42,14 +43,15 @@ pub(crate) fn address<S: ?Sized>(job: &Arc<Record<S>>) -> *const () {
 }
 
 impl<K> Part<K> {
-    fn under(&self, hash: u64) -> impl Iterator<Item = &Listed<K>> {
-        self.jobs.iter_hash(hash).filter(move |entry| entry.hash == hash).map(|entry| &entry.job)
+    fn take(&mut self, hash: u64, job: *const ()) -> Option<Listed<K>> {
+        let found = self.jobs.find_entry(hash, |entry| address(&entry.job) == job).ok()?;
+        Some(found.remove().0.job)
     }
 }
 
 impl<K> Table<K> {
     pub(crate) fn new() -> Self {
-        let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_shut_down: false });
+        let part = |_| Mutex::new(Part { jobs: HashTable::new(), listed: 0, is_shut_down: false });
         Self { parts: std::array::from_fn(part), hasher: RandomState::new(), panicked: AtomicU64::new(0) }
     }
 
@@ -84,9 +86,7 @@ impl<K> Table<K> {
     }
 
     pub(crate) fn take_at(&self, hash: u64, job: *const ()) -> Option<Listed<K>> {
-        let mut part = self.part(hash);
-        let found = part.jobs.find_entry(hash, |entry| address(&entry.job) == job).ok()?;
-        Some(found.remove().0.job)
+        self.part(hash).take(hash, job)
     }
 
     /// A job is over: it leaves the list, unless it could not run, so that nothing is lost unseen.
@@ -95,52 +95,44 @@ impl<K> Table<K> {
             self.panicked.fetch_add(1, Ordering::Relaxed);
         }
         if state != JobState::CouldNotRun {
-            let job = self.take_at(hash, job);
-            drop(job);
+            drop(self.take_at(hash, job));
         }
     }
-}
 
-impl<K> Table<K> {
-    pub(crate) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<Listed<K>>
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn find(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
+        self.look_up(hash, key).0
+    }
+
+    /// The job with this key, and how many had been listed in its part by then.
+    fn look_up(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> (Option<Listed<K>>, u64) {
         let part = self.part(hash);
-        let mut under = part.under(hash);
-        let first = under.next()?.clone();
-        let more: Vec<_> = under.cloned().collect();
+        let listed = part.listed;
+        let mut under =
+            part.jobs.iter_hash(hash).filter(|entry| entry.hash == hash).map(|entry| entry.job.clone());
+        let (first, more) = (under.next(), under.collect::<Vec<_>>());
         drop(part);
-        [first].into_iter().chain(more).find(|job| job.slot.key().borrow() == key)
+        (first.into_iter().chain(more).find(|job| key.equivalent(job.slot.key())), listed)
     }
 
     /// Lists a job, gives it its code by `give`, and returns the one that had its key; unless the jobs were shut down.
-    pub(crate) fn list(&self, job: Listed<K>, give: impl FnOnce()) -> Result<Option<Listed<K>>, Refused>
+    pub(crate) fn list(&self, job: Listed<K>, give: impl FnOnce()) -> Result<Option<Listed<K>>, JobError>
     where
         K: Eq,
     {
-        let hash = job.hash;
-        let (mut seen, mut same) = (Vec::<Listed<K>>::new(), None::<Listed<K>>);
         loop {
-            let mut part = self.part(hash);
+            let (same, listed) = self.look_up(job.hash, job.slot.key());
+            let mut part = self.part(job.hash);
             if part.is_shut_down {
-                return Err(Refused::by_shut_down_jobs());
+                return Err(JobError::refused_by_jobs());
             }
-            if part.under(hash).map(address).eq(seen.iter().map(address)) {
+            // Another that was listed meanwhile may have the key.
+            if part.listed == listed {
+                part.listed += 1;
                 give();
-                if let Some(same) = &same
-                    && let Some(entry) = part.jobs.find_mut(hash, |entry| Arc::ptr_eq(&entry.job, same))
-                {
-                    return Ok(Some(mem::replace(&mut entry.job, job)));
-                }
-                part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
-                return Ok(None);
+                let same = same.and_then(|same| part.take(same.hash, address(&same)));
+                part.jobs.insert_unique(job.hash, Entry { hash: job.hash, job }, |entry| entry.hash);
+                return Ok(same);
             }
-            let now = part.under(hash).cloned().collect();
-            drop(part);
-            let before = mem::replace(&mut seen, now);
-            drop(before);
-            same = seen.iter().find(|other| other.slot.key() == job.slot.key()).cloned();
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The task of a job, and what it runs: a future, or those of a closure, one after the other.
 
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +11,8 @@ use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::contained;
-use crate::error::{JobError, Kind, Refused};
-use crate::info::JobState;
+use crate::caught;
+use crate::error::{JobError, Kind};
 use crate::jobs::Key;
 use crate::record::{First, Plan, Record, Slot, timer};
 use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
@@ -48,17 +46,13 @@ pub(crate) trait Work: Send + Sized + 'static {
     fn code(self) -> Self::Code;
 }
 
-/// A future that runs once, and its output.
-pub(crate) enum Once<F: Future> {
-    Future(F),
-    Output(F::Output),
-    Gone,
-}
+/// A future that runs once, and then its output.
+pub(crate) struct Once<F: Future>(Option<F>, Option<F::Output>);
 
 impl<F: Future> Once<F> {
     /// And its first timer.
     pub(crate) const fn new(sleep: Sleep, future: F) -> (First, Self) {
-        (Some((sleep, None)), Self::Future(future))
+        (Some((sleep, None)), Self(Some(future), None))
     }
 }
 
@@ -68,27 +62,20 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Work for Once<F> {
     type Run = F;
 
     fn begin(&mut self, _is_planned: bool) -> Option<F> {
-        match mem::replace(self, Self::Gone) {
-            Self::Future(future) => Some(future),
-            _ => None,
-        }
+        self.0.take()
     }
 
     fn next(&mut self, output: Option<F::Output>, _previous: Previous) -> Next {
-        *self = output.map_or(Self::Gone, Self::Output);
+        self.1 = output;
         Next::default()
     }
 
     fn output(&mut self) -> Option<F::Output> {
-        match mem::replace(self, Self::Gone) {
-            Self::Output(output) => Some(output),
-            _ => None,
-        }
+        self.1.take()
     }
 
     fn code(self) -> F {
-        let Self::Future(future) = self else { unreachable!("the job has not begun") };
-        future
+        self.0.expect("the job has not begun")
     }
 }
 
@@ -147,7 +134,7 @@ struct Kept<T>(Option<T>);
 
 impl<T> Drop for Kept<T> {
     fn drop(&mut self) {
-        contained(|| self.0 = None);
+        _ = caught(|| self.0 = None);
     }
 }
 
@@ -161,11 +148,6 @@ pub(crate) fn unrun<W: Work>(work: W) -> Unrun {
     })
 }
 
-/// Calls code of a user's that may panic.
-fn caught<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(JobError::panicked)
-}
-
 /// A run of a job, in a task that may be dropped before its end, as where the runtime is shut down.
 pub(crate) struct Task<K: Key, W: Work> {
     record: Arc<Record<Slot<K, W>>>,
@@ -176,8 +158,7 @@ pub(crate) struct Task<K: Key, W: Work> {
 impl<K: Key, W: Work> Drop for Task<K, W> {
     fn drop(&mut self) {
         if self.work.is_some() {
-            let reason = Refused::by_wheel(Error::shutdown(), &self.record.wheel);
-            self.end(Err(JobError(Kind::CouldNotRun(reason))));
+            self.end(Err(JobError::refused_by(&self.record.wheel, Error::shutdown())));
         }
     }
 }
@@ -229,14 +210,10 @@ impl<K: Key, W: Work> Task<K, W> {
     /// Ends the job, unless it waits again. Whoever is told finds the work dropped, and the record told.
     fn end(&mut self, ended: Result<(), JobError>) {
         let Some((mut work, tell)) = self.work.take() else { return };
-        let result = ended.map(|()| work.output()).transpose();
-        contained(|| drop(work));
-        let (state, error) = match &result {
-            Some(Err(error)) => (error.state(), error.reason()),
-            _ => (JobState::Done, None),
-        };
-        self.record.finish(state, error);
-        if let (Some(tell), Some(result)) = (tell, result) {
+        let result = ended.map(|()| work.output());
+        _ = caught(|| drop(work));
+        self.record.finish(result.as_ref().err());
+        if let (Some(tell), Some(result)) = (tell, result.transpose()) {
             _ = tell.send(result);
         }
     }
