@@ -3,9 +3,9 @@
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -26,27 +26,6 @@ fn keys_of_what_could_not_run_go_with_the_last_that_has_the_jobs() {
     assert_eq!((jobs.len(), alive.strong_count()), (1, 1));
     drop(jobs);
     assert_eq!(alive.strong_count(), 0);
-}
-
-static COUNTED: OnceLock<Jobs<CountsWhenCloned>> = OnceLock::new();
-
-#[derive(PartialEq, Eq, Hash)]
-struct CountsWhenCloned;
-
-impl Clone for CountsWhenCloned {
-    fn clone(&self) -> Self {
-        assert_eq!(COUNTED.get().map(Jobs::len), Some(1));
-        Self
-    }
-}
-
-#[tokio::test]
-async fn keys_may_look_at_the_jobs_while_they_are_listed() {
-    let jobs = COUNTED.get_or_init(|| Jobs::new(&TimingWheel::new()));
-    jobs.try_run_after(CountsWhenCloned, DAY, async {}).unwrap();
-    let (listed, lists) = channel();
-    thread::spawn(move || listed.send(COUNTED.get().map(|jobs| jobs.list().len())));
-    assert_eq!(lists.recv_timeout(HANG_GUARD), Ok(Some(1)), "it waits for itself");
 }
 
 /// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -95,21 +95,6 @@ fn jobs_run_on_the_wheels_runtime_wherever_they_are_made() {
         assert_eq!(other.block_on(async { runtime_of(delay).await }).unwrap(), id);
         assert_eq!(ours.block_on(async { runtime_of(delay).await }).unwrap(), id);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_handle_that_was_awaited_and_is_dropped_leaves_nothing_of_who_awaited_it() {
-    struct Waiter;
-    impl Wake for Waiter {
-        fn wake(self: Arc<Self>) {}
-    }
-    let wheel = TimingWheel::new();
-    let mut job = wheel.run_after(DAY, async {});
-    let waiter = Arc::new(Waiter);
-    let waker = Waker::from(waiter.clone());
-    assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
-    drop((job, waker));
-    assert_eq!((Arc::strong_count(&waiter), wheel.pending()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,7 +57,10 @@ async fn a_run_that_its_user_has_moved_stays_there_and_the_next_is_the_schedules
 async fn a_run_that_was_moved_by_its_key_stays_there() {
     let (wheel, schedule, start) = (TimingWheel::new(), Changeable::default(), Instant::now());
     let jobs = Jobs::new(&wheel);
-    jobs.try_run_by("key", schedule.clone().times(9), || async {}).unwrap();
+    let boxed: Box<dyn Schedule> = Box::new(schedule.clone().times(9));
+    jobs.try_run_by("key", boxed, || async {}).unwrap();
+    assert_eq!(schedule.run().replan(Some(start + ms(60))), Replanned::Done);
+    assert_eq!(jobs.get("key").unwrap().due, Some(start + ms(60)));
     assert!(jobs.reset_after("key", ms(70)));
     assert_eq!(schedule.run().replan(Some(start + ms(50))), Replanned::MovedByUser);
     assert_eq!(jobs.get("key").unwrap().due, Some(start + ms(70)));
