@@ -104,14 +104,14 @@ impl<K> Table<K> {
     }
 
     /// The job with this key, and how many had been listed in its part by then.
-    fn look_up(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> (Option<Listed<K>>, u64) {
+    fn look_up(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> (Option<Listed<K>>, Option<u64>) {
         let part = self.part(hash);
         let listed = part.listed;
         let mut under =
             part.jobs.iter_hash(hash).filter(|entry| entry.hash == hash).map(|entry| entry.job.clone());
         let (first, more) = (under.next(), under.collect::<Vec<_>>());
         drop(part);
-        (first.into_iter().chain(more).find(|job| key.equivalent(job.slot.key())), listed)
+        (first.into_iter().chain(more).find(|job| key.equivalent(job.slot.key())), Some(listed))
     }
 
     /// Lists a job, gives it its code by `give`, and returns the one that had its key; unless the jobs were shut down.
@@ -119,20 +119,24 @@ impl<K> Table<K> {
     where
         K: Eq,
     {
+        let (mut same, mut listed) = (None::<Listed<K>>, None);
         loop {
-            let (same, listed) = self.look_up(job.hash, job.slot.key());
             let mut part = self.part(job.hash);
             if part.is_shut_down {
                 return Err(JobError::refused_by_jobs());
             }
-            // Another that was listed meanwhile may have the key.
-            if part.listed == listed {
+            // Another that was listed after the look may have the key.
+            let is_free = || part.jobs.find(job.hash, |entry| entry.hash == job.hash).is_none();
+            if listed == Some(part.listed) || is_free() {
                 part.listed += 1;
                 give();
-                let same = same.and_then(|same| part.take(same.hash, address(&same)));
+                // `same` itself, which may be the last reference, is dropped without the lock.
+                let replaced = same.as_ref().and_then(|same| part.take(same.hash, address(same)));
                 part.jobs.insert_unique(job.hash, Entry { hash: job.hash, job }, |entry| entry.hash);
-                return Ok(same);
+                return Ok(replaced);
             }
+            drop(part);
+            (same, listed) = self.look_up(job.hash, job.slot.key());
         }
     }
 }
