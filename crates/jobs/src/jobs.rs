@@ -165,7 +165,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         let hash = self.table.hasher.hash_one(&key);
         let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let (hand, polled, plan) = match record.arm(first, &mut work) {
+        let (hand, polled) = match record.arm(first, &mut work) {
             Ok(Some(armed)) => armed,
             Ok(None) if self.table.is_shut_down() => {
                 return Err(TryRunError::new(JobError::refused_by_jobs(), work.code()));
@@ -174,7 +174,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
         let mut work = Some(work);
-        let give = || record.give(work.take().expect("it is given once"), None, plan);
+        let give = || record.give(work.take().expect("it is given once"), None);
         match self.table.list(record.clone(), give) {
             Ok(replaced) => {
                 record.work_at(hand, polled);

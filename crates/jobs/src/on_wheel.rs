@@ -275,12 +275,12 @@ fn launch<W: Work>(
     let record = Record::new(wheel, (), 0, Weak::new());
     let job = Job::new(record.clone(), told);
     match record.arm(first, &mut work) {
-        Ok(Some((hand, polled, plan))) => {
-            record.give(work, Some(tell), plan);
+        Ok(Some((hand, polled))) => {
+            record.give(work, Some(tell));
             record.work_at(hand, polled);
         }
         Ok(None) => {
-            record.give(work, Some(tell), None);
+            record.give(work, Some(tell));
             record.finish(None);
         }
         Err(refused) => {

@@ -104,10 +104,15 @@ impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
 
 struct State {
     stage: Stage,
-    /// Until when the job waits, or the run that is going on did; after that only if it waited and could not run.
+    /// When the run is due that the job waits for, or that is going on; and until when the job waits for it, or did: later,
+    /// if it may be late. After that only if it waited and could not run.
     due: Option<Instant>,
-    /// Of a job that repeats, once it has its work.
-    plan: Option<Box<Plan>>,
+    waits_until: Option<Instant>,
+    /// Somebody else than the schedule has said when the run is due.
+    is_users: bool,
+    /// The job, which has its work, runs again and again.
+    repeats: bool,
+    refusals: u32,
     joins: Vec<oneshot::Sender<JobState>>,
 }
 
@@ -118,6 +123,8 @@ enum Stage {
     Runs {
         /// No further run begins.
         is_last: bool,
+        /// To where the user has moved the next one.
+        moved: Option<Instant>,
         /// Ends the run where it next waits, once.
         abort: Option<AbortHandle>,
         /// For the task that is to be spawned, once.
@@ -144,23 +151,6 @@ pub(crate) enum Cancel {
     Abort,
 }
 
-/// The next run of a job that repeats.
-pub(crate) struct Plan {
-    /// When it is due, or the one that is going on was. With a tolerance the job waits for longer.
-    due: Instant,
-    /// Somebody else than the schedule has said when the run is due.
-    is_users: bool,
-    /// To where the user has moved the next run during this one.
-    moved: Option<Instant>,
-    refusals: u64,
-}
-
-impl Plan {
-    pub(crate) fn at(due: Instant) -> Box<Self> {
-        Box::new(Self { due, is_users: false, moved: None, refusals: 0 })
-    }
-}
-
 /// A timer, and the waker that it wakes.
 pub(crate) struct Hand {
     sleep: Sleep,
@@ -179,42 +169,51 @@ fn is_refused(polled: &Polled) -> bool {
     matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
 }
 
-/// The first timer of a job, and the plan of one that repeats; `None` if it has no run at all.
-pub(crate) type First = Option<(Sleep, Option<Box<Plan>>)>;
-
-/// A timer that was polled once, and its plan.
-pub(crate) type Armed = (Hand, Polled, Option<Box<Plan>>);
+/// The first timer of a job, and when the run is due; `None` if it has no run at all.
+pub(crate) type First = Option<(Sleep, Instant)>;
 
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl<K: Key, W: Work> Record<Slot<K, W>> {
     /// A job that is still to be armed and started.
     pub(crate) fn new(wheel: &TimingWheel, key: K, hash: u64, table: Weak<Table<K>>) -> Arc<Self> {
-        let state = State { stage: Stage::InHand(Word::default()), due: None, plan: None, joins: Vec::new() };
+        let state = State {
+            stage: Stage::InHand(Word::default()),
+            due: None,
+            waits_until: None,
+            is_users: false,
+            repeats: false,
+            refusals: 0,
+            joins: Vec::new(),
+        };
         let slot = Slot { key, table, work: Mutex::new(None) };
         Arc::new(Self { wheel: wheel.clone(), hash, state: Mutex::new(state), slot })
     }
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
-    pub(crate) fn arm(self: &Arc<Self>, first: First, work: &mut W) -> Result<Option<Armed>, JobError> {
+    pub(crate) fn arm(
+        self: &Arc<Self>,
+        first: First,
+        work: &mut W,
+    ) -> Result<Option<(Hand, Polled)>, JobError> {
         let refused = |error| Err(JobError::refused_by(&self.wheel, error));
-        let Some((sleep, plan)) = first else {
+        let Some((sleep, due)) = first else {
             return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
         };
-        self.lock().due = Some(sleep.deadline());
+        self.lock().wait_until(&sleep, due);
         work.attach(PendingRun::of(self.clone()));
         let mut hand = Hand { sleep, waker: self.clone().into() };
         match hand.poll() {
             Poll::Ready(Err(error)) => refused(error),
             Poll::Ready(Ok(())) if self.wheel.is_ended() => refused(Error::shutdown()),
-            polled => Ok(Some((hand, polled, plan))),
+            polled => Ok(Some((hand, polled))),
         }
     }
 
     /// Gives a job its code. Whoever has armed it then [works at](Self::work_at) its timer: the job does not run before.
-    pub(crate) fn give(&self, work: W, tell: Tell<W::Output>, plan: Option<Box<Plan>>) {
+    pub(crate) fn give(&self, work: W, tell: Tell<W::Output>) {
         *lock(&self.slot.work) = Some((work, tell));
-        self.lock().plan = plan;
+        self.lock().repeats = W::REPEATS;
     }
 
     /// Goes on after a run of a job that repeats: as its user has said during the run, or else as `next` says. Takes the work
@@ -225,19 +224,16 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         work: &mut Option<(W, Tell<W::Output>)>,
     ) -> Result<(), JobError> {
         let mut state = self.lock();
-        let State { stage: Stage::Runs { is_last, .. }, plan: Some(plan), .. } = &mut *state else {
-            return Ok(());
-        };
+        let Stage::Runs { is_last, moved, .. } = &mut state.stage else { return Ok(()) };
+        let moved = moved.take();
         // Nobody who comes before the task's end is told to be in time.
-        if mem::replace(is_last, true) {
+        if mem::replace(is_last, true) && state.repeats {
             return Err(JobError(Kind::Cancelled));
         }
-        let moved = plan.moved.take();
         let Some(due) = moved.or(next.due) else { return Ok(()) };
-        (plan.due, plan.is_users) = (due, moved.is_some() || next.is_users);
         let sleep = timer(&self.wheel, due, next.tolerance);
-        let waits_until = sleep.deadline();
-        state.due = Some(waits_until);
+        let waits_until = state.wait_until(&sleep, due);
+        state.is_users = moved.is_some() || next.is_users;
         let run = mem::replace(&mut state.stage, Stage::InHand(Word::default()));
         *lock(&self.slot.work) = work.take();
         drop(state);
@@ -248,9 +244,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
             // The runtime's own wheel keeps the time.
             hand.sleep = sleep_until(waits_until);
             polled = hand.poll();
-            if let Some(plan) = &mut self.lock().plan {
-                plan.refusals += 1;
-            }
+            self.lock().refusals += 1;
         }
         self.work_at(hand, polled);
         Ok(())
@@ -345,8 +339,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
                     if Handle::try_current().ok().map(|here| here.id()) == self.wheel.runtime_id() =>
                 {
                     let (abort, start) = AbortHandle::new_pair();
-                    let is_last = state.plan.is_none();
-                    state.stage = Stage::Runs { is_last, abort: Some(abort), start: Some(start) };
+                    let (is_last, abort, start) = (!state.repeats, Some(abort), Some(start));
+                    state.stage = Stage::Runs { is_last, moved: None, abort, start };
                     drop(state);
                     // Which spawns the task.
                     hand.waker.wake();
@@ -385,10 +379,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
         if let Some(polled) = polled {
             // A run that is moved to the past has missed nothing.
             let due = if polled.is_ready() { to.max(Instant::now()) } else { to };
-            state.due = Some(hand.sleep.deadline().max(due));
-            if let Some(plan) = &mut state.plan {
-                (plan.due, plan.is_users) = (due, is_users);
-            }
+            state.wait_until(&hand.sleep, due);
+            state.is_users = is_users;
         }
         polled
     }
@@ -398,7 +390,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>) {
         let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
         if !was_pending || error.is_none() {
-            state.due = None;
+            state.waits_until = None;
         }
         let stage = mem::replace(&mut state.stage, Stage::Over(over, error));
         let joins = mem::take(&mut state.joins);
@@ -469,8 +461,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// repeats.
     pub(crate) fn reset(&self, to: Instant) -> bool {
         let mut state = self.lock();
-        if let State { stage: Stage::Runs { is_last: false, .. }, plan: Some(plan), .. } = &mut *state {
-            plan.moved = Some(to);
+        if let Stage::Runs { is_last: false, moved, .. } = &mut state.stage {
+            *moved = Some(to);
             return true;
         }
         self.request(state, Word { to: Some((to, true)), poll: false })
@@ -479,9 +471,9 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Changes the schedule's answer, unless the user has moved the run.
     pub(crate) fn replan(&self, next: Option<Instant>) -> Replanned {
         let state = self.lock();
-        let is_users = match (&state.stage, &state.plan) {
-            (Stage::InHand(Word { to: Some((_, is_users)), .. }), Some(_)) => *is_users,
-            (Stage::InHand(_) | Stage::Waits(_), Some(plan)) => plan.is_users,
+        let is_users = match state.stage {
+            Stage::InHand(Word { to: Some((_, is_users)), .. }) if state.repeats => is_users,
+            Stage::InHand(_) | Stage::Waits(_) if state.repeats => state.is_users,
             _ => return Replanned::NotPending,
         };
         let is_done = match next {
@@ -499,19 +491,16 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Whether the schedule has planned the run that is about to begin; `None` if no further run begins.
     pub(crate) fn begins(&self) -> Option<bool> {
         let state = self.lock();
-        match (&state.stage, &state.plan) {
-            (Stage::Runs { is_last: true, .. }, Some(_)) => None,
-            (_, plan) => Some(plan.as_ref().is_some_and(|plan| !plan.is_users)),
-        }
+        let is_cancelled = state.repeats && matches!(state.stage, Stage::Runs { is_last: true, .. });
+        (!is_cancelled).then_some(!state.is_users)
     }
 
     /// The run that ends now.
     pub(crate) fn previous(&self, started: Instant) -> Previous {
-        let state = self.lock();
-        let waited_until = state.due.unwrap_or(started);
-        let missed = started.saturating_duration_since(waited_until) > MISSED_AFTER.max(self.wheel.tick());
-        let due = state.plan.as_ref().map_or(waited_until, |plan| plan.due);
-        Previous { due, started, ended: Instant::now(), missed }
+        let State { due, waits_until, .. } = *self.lock();
+        let late = started.saturating_duration_since(waits_until.unwrap_or(started));
+        let missed = late > MISSED_AFTER.max(self.wheel.tick());
+        Previous { due: due.unwrap_or(started), started, ended: Instant::now(), missed }
     }
 
     /// The job, which has no timer, is over: it could not go on, or is done.
@@ -523,13 +512,20 @@ impl<S: AnySlot + ?Sized> Record<S> {
 }
 
 impl State {
+    /// The job waits by this timer for a run.
+    fn wait_until(&mut self, sleep: &Sleep, due: Instant) -> Instant {
+        let waits_until = sleep.deadline().max(due);
+        (self.due, self.waits_until) = (Some(due), Some(waits_until));
+        waits_until
+    }
+
     fn info(&self) -> JobInfo {
         let (state, due) = match self.stage {
             Stage::InHand(Word { to: Some((to, _)), .. }) => (JobState::Pending, Some(to)),
-            Stage::InHand(_) | Stage::Waits(_) => (JobState::Pending, self.due),
+            Stage::InHand(_) | Stage::Waits(_) => (JobState::Pending, self.waits_until),
             Stage::Runs { .. } => (JobState::Running, None),
-            Stage::Over(over, _) => (over, self.due),
+            Stage::Over(over, _) => (over, self.waits_until),
         };
-        JobInfo { state, due, refusals: self.plan.as_ref().map_or(0, |plan| plan.refusals) }
+        JobInfo { state, due, refusals: self.refusals.into() }
     }
 }

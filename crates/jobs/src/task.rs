@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::caught;
 use crate::error::{JobError, Kind};
 use crate::jobs::Key;
-use crate::record::{First, Plan, Record, Slot, timer};
+use crate::record::{First, Record, Slot, timer};
 use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
 
 /// A future of a job that has not run.
@@ -29,6 +29,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     /// The future or closure that the user has given.
     type Code;
     type Run: Future + Send;
+    const REPEATS: bool;
 
     /// Learns what moves its runs.
     fn attach(&mut self, _run: PendingRun) {}
@@ -51,8 +52,9 @@ pub(crate) struct Once<F: Future>(Option<F>, Option<F::Output>);
 
 impl<F: Future> Once<F> {
     /// And its first timer.
-    pub(crate) const fn new(sleep: Sleep, future: F) -> (First, Self) {
-        (Some((sleep, None)), Self(Some(future), None))
+    pub(crate) fn new(sleep: Sleep, future: F) -> (First, Self) {
+        let due = sleep.deadline();
+        (Some((sleep, due)), Self(Some(future), None))
     }
 }
 
@@ -60,6 +62,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Work for Once<F> {
     type Output = F::Output;
     type Code = F;
     type Run = F;
+    const REPEATS: bool = false;
 
     fn begin(&mut self, _is_planned: bool) -> Option<F> {
         self.0.take()
@@ -90,7 +93,7 @@ impl<F: Runs, S: Schedule> Repeat<F, S> {
     /// And its first timer.
     pub(crate) fn new(wheel: &TimingWheel, mut schedule: S, make: F) -> (First, Self) {
         let first = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)));
-        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), Some(Plan::at(due))));
+        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), due));
         (first, Self { make, schedule, runs: 0 })
     }
 }
@@ -99,6 +102,7 @@ impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
     type Output = u64;
     type Code = F;
     type Run = F::Run;
+    const REPEATS: bool = true;
 
     fn attach(&mut self, run: PendingRun) {
         self.schedule.attach(run);
