@@ -102,6 +102,7 @@ impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
     }
 }
 
+#[derive(Default)]
 struct State {
     stage: Stage,
     /// When the run is due that the job waits for, or that is going on; and until when the job waits for it, or did: later,
@@ -131,6 +132,12 @@ enum Stage {
         start: Option<AbortRegistration>,
     },
     Over(JobState, Option<Error>),
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::InHand(Word::default())
+    }
 }
 
 /// A request to the thread that has the timer in hand: to move it, and then to poll it.
@@ -177,17 +184,8 @@ type Guard<'a> = MutexGuard<'a, State>;
 impl<K: Key, W: Work> Record<Slot<K, W>> {
     /// A job that is still to be armed and started.
     pub(crate) fn new(wheel: &TimingWheel, key: K, hash: u64, table: Weak<Table<K>>) -> Arc<Self> {
-        let state = State {
-            stage: Stage::InHand(Word::default()),
-            due: None,
-            waits_until: None,
-            is_users: false,
-            repeats: false,
-            refusals: 0,
-            joins: Vec::new(),
-        };
         let slot = Slot { key, table, work: Mutex::new(None) };
-        Arc::new(Self { wheel: wheel.clone(), hash, state: Mutex::new(state), slot })
+        Arc::new(Self { wheel: wheel.clone(), hash, state: Mutex::default(), slot })
     }
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
@@ -232,9 +230,9 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         }
         let Some(due) = moved.or(next.due) else { return Ok(()) };
         let sleep = timer(&self.wheel, due, next.tolerance);
-        let waits_until = state.wait_until(&sleep, due);
+        state.wait_until(&sleep, due);
         state.is_users = moved.is_some() || next.is_users;
-        let run = mem::replace(&mut state.stage, Stage::InHand(Word::default()));
+        let run = mem::take(&mut state.stage);
         *lock(&self.slot.work) = work.take();
         drop(state);
         drop(run);
@@ -242,9 +240,10 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         let mut polled = hand.poll();
         if is_refused(&polled) {
             // The runtime's own wheel keeps the time.
-            hand.sleep = sleep_until(waits_until);
+            hand.sleep = sleep_until(hand.sleep.deadline());
             polled = hand.poll();
-            self.lock().refusals += 1;
+            let mut state = self.lock();
+            state.refusals = state.refusals.saturating_add(1);
         }
         self.work_at(hand, polled);
         Ok(())
@@ -513,10 +512,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
 
 impl State {
     /// The job waits by this timer for a run.
-    fn wait_until(&mut self, sleep: &Sleep, due: Instant) -> Instant {
-        let waits_until = sleep.deadline().max(due);
-        (self.due, self.waits_until) = (Some(due), Some(waits_until));
-        waits_until
+    fn wait_until(&mut self, sleep: &Sleep, due: Instant) {
+        (self.due, self.waits_until) = (Some(due), Some(sleep.deadline().max(due)));
     }
 
     fn info(&self) -> JobInfo {

@@ -23,6 +23,9 @@ pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The way to the task that awaits the output of a job, if there is a handle.
 pub(crate) type Tell<T> = Option<oneshot::Sender<Result<T, JobError>>>;
 
+/// What a run returns.
+type Answered<W> = <<W as Work>::Run as Future>::Output;
+
 /// The code of a job.
 pub(crate) trait Work: Send + Sized + 'static {
     type Output: Send + 'static;
@@ -38,7 +41,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     fn begin(&mut self, is_planned: bool) -> Option<Self::Run>;
 
     /// When the run that follows is due, by the answer of the one before if that was not left out.
-    fn next(&mut self, answer: Option<<Self::Run as Future>::Output>, previous: Previous) -> Next;
+    fn next(&mut self, answer: Option<Answered<Self>>, previous: Previous) -> Next;
 
     /// The output of a job that has no further run.
     fn output(&mut self) -> Option<Self::Output>;
@@ -112,7 +115,7 @@ impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
         (!is_planned || !self.schedule.leaves_out()).then(|| self.make.run())
     }
 
-    fn next(&mut self, answer: Option<<F::Run as Future>::Output>, previous: Previous) -> Next {
+    fn next(&mut self, answer: Option<Answered<Self>>, previous: Previous) -> Next {
         self.runs += u64::from(answer.is_some());
         let answer = answer.map_or(NextRun::BySchedule, Answer::next_run);
         let due = match answer {
@@ -174,37 +177,29 @@ impl<K: Key, W: Work> Task<K, W> {
 
     pub(crate) async fn run(mut self, abort: AbortRegistration) {
         let started = Instant::now();
-        let answered = match self.begin() {
-            Ok(Some(run)) => {
-                let mut run = pin!(Some(Abortable::new(run, abort)));
-                let polled = AssertUnwindSafe(run.as_mut().as_pin_mut().expect("it is dropped below"));
-                let ended = polled.catch_unwind().await;
-                // Here, and not while a panic unwinds: a second one would abort the process.
-                let dropped = caught(|| run.set(None));
-                match ended {
-                    Ok(answer) => dropped.and(answer.map(Some).map_err(|_| JobError(Kind::Cancelled))),
-                    Err(panic) => Err(JobError::panicked(panic)),
-                }
-            }
-            Ok(None) => Ok(None),
+        let ended = match self.answer(abort).await {
+            Ok(answer) => self.go_on(started, answer),
             Err(error) => Err(error),
         };
-        let ended = answered.and_then(|answer| self.go_on(started, answer));
         self.end(ended);
     }
 
-    fn begin(&mut self) -> Result<Option<W::Run>, JobError> {
+    /// Runs, unless the run is left out.
+    async fn answer(&mut self, abort: AbortRegistration) -> Result<Option<Answered<W>>, JobError> {
         let is_planned = self.record.begins().ok_or(JobError(Kind::Cancelled))?;
         let Some((work, _)) = &mut self.work else { return Ok(None) };
-        caught(|| work.begin(is_planned))
+        let Some(run) = caught(|| work.begin(is_planned))? else { return Ok(None) };
+        let mut run = pin!(Some(Abortable::new(run, abort)));
+        let polls = AssertUnwindSafe(run.as_mut().as_pin_mut().expect("it is dropped below"));
+        let answered = polls.catch_unwind().await;
+        // Here, and not while a panic unwinds: a second one would abort the process.
+        let dropped = caught(|| run.set(None));
+        let answer = answered.map_err(JobError::panicked)?;
+        dropped.and(answer.map(Some).map_err(|_| JobError(Kind::Cancelled)))
     }
 
     /// The job waits again, if there is a next run.
-    fn go_on(
-        &mut self,
-        started: Instant,
-        answer: Option<<W::Run as Future>::Output>,
-    ) -> Result<(), JobError> {
+    fn go_on(&mut self, started: Instant, answer: Option<Answered<W>>) -> Result<(), JobError> {
         let Some((work, _)) = &mut self.work else { return Ok(()) };
         let previous = self.record.previous(started);
         let next = caught(|| work.next(answer, previous))?;
