@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, JobsExt, Previous, Schedule};
+use timingwheel_jobs::{FixedRate, JobState, Previous, Schedule};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::runs::Runs;
-use crate::{DAY, ms, rate, rest};
+use crate::{ms, rate, rest};
 
 const BEHAVIORS: [MissedTickBehavior; 3] =
     [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip];
@@ -120,16 +120,4 @@ async fn a_schedule_sees_when_the_run_was_due_began_and_ended() {
     Runs::new().job(&TimingWheel::new(), schedule.times(3), &[30]).await.unwrap();
     sleep(ms(1)).await;
     assert_eq!(*seen.lock().unwrap(), [(0, 0, 0, false), (10, 10, 40, false), (20, 40, 40, true)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_whose_period_or_delay_no_instant_can_hold_waits() {
-    let wheel = TimingWheel::new();
-    let jobs = [
-        wheel.run_by(rate(Duration::MAX), || async {}),
-        wheel.run_by(rest(Duration::MAX), || async {}),
-        wheel.run_by(rate(Duration::MAX).with_missed_tick_behavior(MissedTickBehavior::Delay), || async {}),
-    ];
-    sleep(1_000 * DAY).await;
-    assert_eq!(jobs.map(|job| job.state()), [JobState::Pending; 3]);
 }
