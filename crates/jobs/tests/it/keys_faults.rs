@@ -3,9 +3,9 @@
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -112,26 +112,61 @@ async fn each_call_hashes_its_key_once_however_many_there_are() {
     assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_999, 9_999, 0));
 }
 
-/// Panics once when it is compared, if told to.
-struct PanicsWhenCompared;
+type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-static PANICS: AtomicBool = AtomicBool::new(false);
+/// Calls the hook when it is compared, once. All have the same hash.
+#[derive(Clone)]
+struct Hooked(u8, Hook);
 
-impl PartialEq for PanicsWhenCompared {
-    fn eq(&self, _: &Self) -> bool {
-        assert!(!PANICS.swap(false, Ordering::Relaxed), "as asked");
-        true
+impl PartialEq for Hooked {
+    fn eq(&self, other: &Self) -> bool {
+        let hook = self.1.lock().unwrap().take();
+        if let Some(hook) = hook {
+            hook();
+        }
+        self.0 == other.0
     }
 }
 
-impl Eq for PanicsWhenCompared {}
+impl Eq for Hooked {}
 
-impl Hash for PanicsWhenCompared {
+impl Hash for Hooked {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_key_another_takes_while_that_is_looked_up_replaces_the_other() {
+    let (wheel, hook) = (TimingWheel::new(), Hook::default());
+    let (jobs, key) = (Jobs::new(&wheel), |number| Hooked(number, hook.clone()));
+    jobs.try_run_after(key(1), DAY, async {}).unwrap();
+    let (inner, same) = (jobs.clone(), key(2));
+    let add = move || assert_eq!(inner.try_run_after(same, DAY, async {}).unwrap(), None);
+    *hook.lock().unwrap() = Some(Box::new(add));
+    assert_eq!(state(jobs.try_run_after(key(2), DAY, async {}).unwrap()), Some(JobState::Pending));
+    assert_eq!((jobs.len(), wheel.pending()), (2, 2));
+}
+
+#[test]
+fn a_job_that_comes_due_before_it_is_listed_runs() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let (wheel, hook) = (TimingWheel::new(), Hook::default());
+    let (jobs, key) = (Jobs::new(&wheel), |number| Hooked(number, hook.clone()));
+    jobs.try_run_after(key(1), ms(0), std::future::pending()).unwrap();
+    let watched = wheel.clone();
+    let is_due = move || {
+        while watched.pending() > 0 {
+            thread::yield_now();
+        }
+    };
+    *hook.lock().unwrap() = Some(Box::new(is_due));
+    let (ran, has_run) = channel();
+    jobs.try_run_after(key(2), ms(1), async move { _ = ran.send(()) }).unwrap();
+    assert_eq!(has_run.recv_timeout(HANG_GUARD), Ok(()), "the call of the wheel is lost");
+}
+
 /// Asks for the number of jobs when it is dropped.
-struct ComesBack(Jobs<PanicsWhenCompared>);
+struct ComesBack(Jobs<Hooked>);
 
 impl Drop for ComesBack {
     fn drop(&mut self) {
@@ -144,25 +179,24 @@ fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed(
     let (tell, told) = channel();
     thread::spawn(move || {
         runtime(0).block_on(async {
-            let wheel = TimingWheel::new();
-            let jobs = Jobs::new(&wheel);
-            jobs.try_run_after(PanicsWhenCompared, ms(50), async {}).unwrap();
+            let (wheel, hook) = (TimingWheel::new(), Hook::default());
+            let (jobs, key) = (Jobs::new(&wheel), || Hooked(1, hook.clone()));
+            let panics = || *hook.lock().unwrap() = Some(Box::new(|| panic!("as asked")));
+            jobs.try_run_after(key(), ms(50), async {}).unwrap();
             for delay in [Duration::ZERO, DAY] {
-                PANICS.store(true, Ordering::Relaxed);
+                panics();
                 let comes_back = ComesBack(jobs.clone());
                 let future = async move { drop(comes_back) };
-                let refused = catch_unwind(AssertUnwindSafe(|| {
-                    jobs.try_run_after(PanicsWhenCompared, delay, future).is_ok()
-                }));
-                assert!(refused.is_err());
+                let add = || jobs.try_run_after(key(), delay, future).is_ok();
+                assert!(catch_unwind(AssertUnwindSafe(add)).is_err());
                 assert_eq!((wheel.pending(), jobs.len()), (1, 1), "it has begun, and nobody has it");
             }
             // One that is over leaves the list without comparing keys.
-            PANICS.store(true, Ordering::Relaxed);
+            panics();
             while !jobs.is_empty() {
                 sleep(ms(1)).await;
             }
-            tell.send(PANICS.swap(false, Ordering::Relaxed)).unwrap();
+            tell.send(hook.lock().unwrap().is_some()).unwrap();
         });
     });
     assert_eq!(told.recv_timeout(HANG_GUARD), Ok(true), "a job waits for its own lock, or stays listed");
