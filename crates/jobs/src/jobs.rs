@@ -170,7 +170,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             Ok(None) if self.table.is_shut_down() => {
                 return Err(TryRunError::new(JobError::refused_by_jobs(), work.code()));
             }
-            Ok(None) => return Ok(self.remove(&record.slot.key)),
+            Ok(None) => {
+                return Ok(self.take(hash, &record.slot.key).map(|job| job.cancel(Cancel::Pending).0));
+            }
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
         let mut work = Some(work);
@@ -212,7 +214,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn remove(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(key).map(|job| job.cancel(Cancel::Pending).0)
+        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Pending).0)
     }
 
     /// Removes the job with this key as [`remove`](Self::remove) does, and ends a run that is going on, where it waits
@@ -239,7 +241,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn abort(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(key).map(|job| job.cancel(Cancel::Abort).0)
+        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Abort).0)
     }
 
     /// Where the job with this key stands now; `None` if there is none. The key may be given in any borrowed form, as to
@@ -430,8 +432,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     }
 
     /// Takes the job with this key out of the list.
-    fn take(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
-        let hash = self.table.hasher.hash_one(key);
+    fn take(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
         loop {
             let job = self.table.find(hash, key)?;
             if self.table.take_at(hash, address(&job)).is_some() {

@@ -274,19 +274,17 @@ fn launch<W: Work>(
     let (tell, told) = oneshot::channel();
     let record = Record::new(wheel, (), 0, Weak::new());
     let job = Job::new(record.clone(), told);
-    match record.arm(first, &mut work) {
-        Ok(Some((hand, polled))) => {
-            record.give(work, Some(tell));
-            record.work_at(hand, polled);
-        }
-        Ok(None) => {
-            record.give(work, Some(tell));
-            record.finish(None);
-        }
+    let armed = match record.arm(first, &mut work) {
+        Ok(armed) => armed,
         Err(refused) => {
             record.finish(Some(&refused));
             return (job, Some((refused, work)));
         }
+    };
+    record.give(work, Some(tell));
+    match armed {
+        Some((hand, polled)) => _ = record.work_at(hand, polled),
+        None => record.finish(None),
     }
     (job, None)
 }

@@ -108,8 +108,9 @@ async fn each_call_hashes_its_key_once_however_many_there_are() {
     assert!(jobs.try_run_after(key(7), DAY, async {}).unwrap().is_some());
     assert!(jobs.get(&key(7)).is_some());
     assert!(jobs.remove(&key(7)).is_some());
-    assert_eq!(hashed_since(), 3);
-    assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_999, 9_999, 0));
+    assert!(jobs.try_run_by(key(8), |_| None, || async {}).unwrap().is_some());
+    assert_eq!(hashed_since(), 4);
+    assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_998, 9_998, 0));
 }
 
 type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
