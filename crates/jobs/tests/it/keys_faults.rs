@@ -113,11 +113,11 @@ async fn each_call_hashes_its_key_once_however_many_there_are() {
     assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_998, 9_998, 0));
 }
 
-type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+pub(crate) type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// Calls the hook when it is compared, once. All have the same hash.
 #[derive(Clone)]
-struct Hooked(u8, Hook);
+pub(crate) struct Hooked(pub(crate) u8, pub(crate) Hook);
 
 impl PartialEq for Hooked {
     fn eq(&self, other: &Self) -> bool {

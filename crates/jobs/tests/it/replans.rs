@@ -1,6 +1,5 @@
 //! Schedules that change their answer while their job waits, and users who have moved the run before.
 
-use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +10,7 @@ use timingwheel::TimingWheel;
 use timingwheel_jobs::{JobState, Jobs, JobsExt, PendingRun, Previous, Replanned, Schedule};
 use tokio::time::{Instant, sleep};
 
+use crate::keys_faults::{Hook, Hooked};
 use crate::runs::Runs;
 use crate::{Bomb, DAY, ms, runtime};
 
@@ -172,45 +172,26 @@ fn a_reset_among_threads_is_not_undone_by_a_replan() {
     assert_eq!(undone, None);
 }
 
-/// Would end the job of a schedule when it is compared, and then shuts the jobs down if it has them.
-struct Ends(u8, Changeable, Option<Jobs<Ends>>);
-
-impl PartialEq for Ends {
-    fn eq(&self, other: &Self) -> bool {
-        let run = self.1.0.lock().unwrap().clone();
-        assert!(run.is_none_or(|run| run.replan(None) == Replanned::NotPending));
-        if let Some(jobs) = self.2.as_ref().or(other.2.as_ref()) {
-            _ = jobs.shutdown(DAY).now_or_never();
-        }
-        self.0 == other.0
-    }
-}
-
-impl Eq for Ends {}
-
-impl Hash for Ends {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-impl Clone for Ends {
-    fn clone(&self) -> Self {
-        Self(self.0, self.1.clone(), None)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_job_that_its_schedule_would_end_before_it_is_listed_stays_and_is_given_back_if_it_is_refused() {
     for shuts_down in [false, true] {
-        let (wheel, schedule, owned) = (TimingWheel::new(), Changeable::default(), Arc::new(()));
-        let jobs = Jobs::new(&wheel);
-        jobs.try_run_after(Ends(1, schedule.clone(), None), DAY, async {}).unwrap();
-        let key = Ends(2, schedule.clone(), Some(jobs.clone()).filter(|_| shuts_down));
+        let (wheel, schedule, hook) = (TimingWheel::new(), Changeable::default(), Hook::default());
+        let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
+        jobs.try_run_after(Hooked(1, hook.clone()), DAY, async {}).unwrap();
+        let (pending, inner) = (schedule.clone(), jobs.clone());
+        *hook.lock().unwrap() = Some(Box::new(move || {
+            assert_eq!(pending.run().replan(None), Replanned::NotPending);
+            if shuts_down {
+                _ = inner.shutdown(DAY).now_or_never();
+            }
+        }));
         let held = owned.clone();
         let make = move || {
             let _held = &held;
             async {}
         };
-        let added = jobs.try_run_by(key, schedule, make);
+        let added = jobs.try_run_by(Hooked(2, hook.clone()), schedule, make);
+        assert!(hook.lock().unwrap().is_none(), "the keys were compared");
         assert_eq!((added.is_err(), jobs.len()), (shuts_down, if shuts_down { 0 } else { 2 }));
         assert_eq!(Arc::strong_count(&owned), 2);
         drop(added);
