@@ -49,6 +49,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::max_pending::MaxPending;
 use crate::engine::shard::Shard;
 use crate::engine::turn::{Driver, Turner};
+use crate::handle::{TimingWheel, Wheel};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
@@ -98,6 +99,12 @@ impl Parts {
         let turner = driver.turner().clone();
         Self { shards, turner, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
     }
+}
+
+/// The handle of a wheel of these parts.
+fn wheel(shards: Box<[Arc<Shard>]>, turner: Arc<Turner>) -> TimingWheel {
+    let settings = TimingWheel::builder().settings;
+    TimingWheel { wheel: Arc::new(Wheel { shards, turner, runtime: None, settings }) }
 }
 
 fn lone_alarm() -> Arc<Alarm> {

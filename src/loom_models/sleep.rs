@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::checker::{block_on, check, thread};
-use super::{CountingWaker, HOUR, Parts, at, turn};
+use super::{CountingWaker, HOUR, Parts, at, turn, wheel};
 use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::handle::TimingWheel;
@@ -17,7 +17,7 @@ fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
     // Dropping the driver would end the wheel.
     std::mem::forget(driver);
     let shard = shards[0].clone();
-    let wheel = TimingWheel::from_parts(shards, turner, None, TimingWheel::builder().settings);
+    let wheel = wheel(shards, turner);
     let mut sleep = wheel.sleep(HOUR);
     assert!(sleep.poll_wait(&mut Context::from_waker(&waker.clone().into())).is_pending());
     (sleep, shard, wheel)
