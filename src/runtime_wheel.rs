@@ -171,7 +171,7 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
 
 fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, TimingWheel>> {
     // No user code runs under the lock, so the map is whole even after a panic elsewhere.
-    WHEELS.of(process::id()).lock().unwrap_or_else(PoisonError::into_inner)
+    WHEELS.of(process::id(), Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the wheel of this runtime out of `WHEELS` when the runtime drops its tasks. No other runtime has its id as yet.
