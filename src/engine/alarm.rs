@@ -39,8 +39,7 @@
 //! tokio has no way to ask whether a runtime has an I/O driver or timers. Where the one that is needed is missing, tokio
 //! panics in its own words as the wheel is made.
 
-use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 use std::task::{Context, Waker};
@@ -50,7 +49,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop;
 use tokio::time::{Sleep, sleep_until};
 
-use crate::engine::watchdog::{Watch, Watched};
+use crate::engine::watchdog::{Watch, Watchdog, Watched};
 use crate::platform::clock::{Clock, instant};
 use crate::platform::sync::{AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
 use crate::telemetry::counters::Counters;
@@ -111,7 +110,7 @@ impl Alarm {
     pub(crate) fn begin(self: &Arc<Self>, timers: ParkTimers, workers: usize) {
         *lock(&self.timers) = timers;
         if workers > 1 {
-            self.watch.begin(self);
+            self.watch.begin(Watchdog::of_this_process(), self);
         }
     }
 
@@ -175,24 +174,6 @@ impl Alarm {
     fn comes_soon_enough_for(&self, expiration: Nanos) -> bool {
         // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
         self.next_turn.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0
-    }
-
-    /// For a thread that has dropped the last timer of a shard, which holds no lock. A paused clock would jump to the time
-    /// of that timer, so has the alarm set anew before the runtime parks.
-    #[cold]
-    pub(crate) fn reset_if_paused(&self) {
-        if self.clock.is_paused() {
-            self.wake_to_turn();
-        }
-    }
-
-    /// For a shard that refuses a timer because the wheel is full.
-    #[cold]
-    pub(crate) fn refused(&self) {
-        let has_to_tell = self.counters.refused();
-        if has_to_tell {
-            self.driver.wake();
-        }
     }
 
     // For turners.
@@ -375,11 +356,18 @@ impl ParkTimers {
         by_fd: Waker,
         by_tokio: Waker,
     ) -> Self {
-        let is_multi_thread = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let runtime = Handle::current();
+        let is_multi_thread = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
         let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < TOKIOS_TICK);
         let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
         let wants_tokio = timer_fd.is_none() || clock.is_pausable;
-        let tokio_timer = wants_tokio.then(|| TokioTimer::in_current_runtime(by_tokio));
+        let tokio_timer = if wants_tokio {
+            // tokio panics here if the runtime has no timers.
+            let timer = Box::pin(sleep_until(instant(Nanos::MAX)));
+            Some(TokioTimer { timer, runtime, waker: by_tokio })
+        } else {
+            None
+        };
         Self { timer_fd, tokio_timer, is_multi_thread, ..Self::default() }
     }
 
@@ -405,52 +393,30 @@ impl ParkTimers {
     }
 }
 
-/// One of tokio's timers. It is armed only while something is pending: without it, an idle clock that is paused stands
+/// One of tokio's timers. It is registered only while something is pending: without it, an idle clock that is paused stands
 /// still.
+#[derive(Debug)]
 struct TokioTimer {
-    timer: Pin<Box<Option<Sleep>>>,
+    timer: Pin<Box<Sleep>>,
     runtime: Handle,
     waker: Waker,
 }
 
 impl TokioTimer {
-    #[track_caller]
-    fn in_current_runtime(waker: Waker) -> Self {
-        // It is not armed, and panics if the runtime has no timers.
-        let timer = sleep_until(tokio::time::Instant::now());
-        Self { timer: Box::pin(Some(timer)), runtime: Handle::current(), waker }
-    }
-
     /// Returns whether the time has come already, so that the timer will not call.
     fn set(&mut self, at: Nanos) -> bool {
         if at == Nanos::MAX {
-            // One that has called moves no clock.
-            if self.timer.as_ref().as_pin_ref().is_some_and(|timer| !timer.is_elapsed()) {
-                self.timer.set(None);
+            // One that has called is not registered any more, nor is one that was never polled or moved.
+            if !self.timer.is_elapsed() {
+                let _runtime = self.runtime.enter();
+                self.timer.set(sleep_until(instant(at)));
             }
             return false;
         }
-        let deadline = instant(at);
-        match self.timer.as_mut().as_pin_mut() {
-            Some(timer) => timer.reset(deadline),
-            None => {
-                // A thread that is about to end cannot enter a runtime any more.
-                if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
-                    return true;
-                }
-                let _runtime = self.runtime.enter();
-                self.timer.set(Some(sleep_until(deadline)));
-            }
-        }
-        let timer = self.timer.as_mut().as_pin_mut().expect("set above");
+        self.timer.as_mut().reset(instant(at));
         // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
-        Pin::new(&mut coop::unconstrained(timer)).poll(&mut Context::from_waker(&self.waker)).is_ready()
-    }
-}
-
-impl fmt::Debug for TokioTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokioTimer").field("timer", &self.timer).finish_non_exhaustive()
+        let timer = coop::unconstrained(self.timer.as_mut());
+        pin!(timer).poll(&mut Context::from_waker(&self.waker)).is_ready()
     }
 }
 
