@@ -218,7 +218,7 @@ impl Turner {
     }
 
     /// For the wakers that the runtime's park calls.
-    fn turn_in_park(&self) {
+    pub(crate) fn turn_in_park(&self) {
         if self.turn() {
             self.alarm.driver.wake();
         }
@@ -285,7 +285,7 @@ impl Wake for ByTokio {
 /// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    turner: Arc<Turner>,
+    pub(crate) turner: Arc<Turner>,
 }
 
 impl Future for Driver {
@@ -310,26 +310,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
         self.turner.alarm.end();
-    }
-}
-
-#[cfg(test)]
-impl Driver {
-    pub(crate) fn of(turner: Turner) -> Self {
-        Self { turner: Arc::new(turner) }
-    }
-}
-
-/// For models, which play the runtime's park.
-#[cfg(all(test, loom))]
-impl Driver {
-    pub(crate) fn park(&self) -> impl FnOnce() + 'static {
-        let turner = self.turner.clone();
-        move || turner.turn_in_park()
-    }
-
-    pub(crate) const fn turner(&self) -> &Arc<Turner> {
-        &self.turner
     }
 }
 

@@ -95,8 +95,8 @@ impl Parts {
     fn with(clock: Clock, shards: usize) -> Self {
         let alarm = Arc::new(Alarm::new(clock, shards, Counters::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
-        let driver = Driver::of(Turner::new(&shards, alarm.clone(), clock, resolution()));
-        let turner = driver.turner().clone();
+        let turner = Arc::new(Turner::new(&shards, alarm.clone(), clock, resolution()));
+        let driver = Driver { turner: turner.clone() };
         Self { shards, turner, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
     }
 }

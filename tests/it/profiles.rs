@@ -11,7 +11,8 @@ fn debug(builder: &Builder) -> String {
 
 #[test]
 fn a_profile_is_the_settings_that_it_names() {
-    let by_hand = |micros, slots| TimingWheel::builder().tick(Duration::from_micros(micros)).wheel_size(slots);
+    let by_hand =
+        |micros, slots| TimingWheel::builder().tick(Duration::from_micros(micros)).wheel_size(slots);
     for (profile, by_hand) in [
         (Profile::HighConcurrency, by_hand(1_000, 1_024)),
         (Profile::LowLatency, by_hand(100, 1_024)),

@@ -188,7 +188,7 @@ fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
             rig.register(shard, beginning, Nanos(beginning.0 + nanos));
         }
         let planned = rig.plan().at.0 - beginning.0;
-        let mut driver = Driver::of(rig.turner);
+        let mut driver = Driver { turner: Arc::new(rig.turner) };
         let poll = Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop()));
         tell.send((planned, poll.is_pending())).unwrap();
     });

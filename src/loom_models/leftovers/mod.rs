@@ -35,7 +35,7 @@ impl Task {
     }
 
     fn take_over(&self, deadline: Nanos) -> Option<Key> {
-        self.shard.reuse_own(at(0), deadline, &self.waker)
+        self.shard.reuse_own(at(0), deadline, self.id())
     }
 
     fn discard(&self, key: Key, deadline: Nanos) {

@@ -135,7 +135,7 @@ impl Owner {
         };
         let watched = &last.timer.deadline;
         watched.store(deadline.min(last.deadline), Ordering::Relaxed);
-        let taken_over = self.shard.reuse_own(at(0), at(deadline), &last.waker);
+        let taken_over = self.shard.reuse_own(at(0), at(deadline), WakerId::of(&last.waker));
         let Some(key) = taken_over else {
             watched.store(last.deadline, Ordering::Relaxed);
             return false;
