@@ -1,4 +1,4 @@
-//! Models of a wheel's end, while threads still use the wheel and the driver fires timers.
+//! Models of a wheel's end, while threads still use the wheel and a turn fires timers.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};

@@ -71,7 +71,7 @@ struct Model {
     now: Nanos,
     tasks: [(Arc<Counting>, Waker); TASKS],
     live: Vec<Live>,
-    taken_over: usize,
+    reused: usize,
 }
 
 impl Model {
@@ -81,7 +81,7 @@ impl Model {
             let counter = Arc::<Counting>::default();
             (counter.clone(), counter.into())
         });
-        Self { shard, now: Nanos::ZERO, tasks, live: Vec::new(), taken_over: 0 }
+        Self { shard, now: Nanos::ZERO, tasks, live: Vec::new(), reused: 0 }
     }
 
     fn id(&self, task: usize) -> WakerId {
@@ -92,9 +92,9 @@ impl Model {
     fn arm(&mut self, task: usize, after: u64) -> Result<(), TestCaseError> {
         let deadline = Nanos(self.now.0 + after);
         let waker = &self.tasks[task].1;
-        let taken_over = self.shard.reuse_own(self.now, deadline, WakerId::of(waker));
-        self.taken_over += usize::from(taken_over.is_some());
-        let key = taken_over.unwrap_or_else(|| {
+        let reused = self.shard.reuse_own(self.now, deadline, WakerId::of(waker));
+        self.reused += usize::from(reused.is_some());
+        let key = reused.unwrap_or_else(|| {
             let armed = self.shard.arm(self.now, deadline, waker);
             armed.expect("no end").expect("not due").0
         });
@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whoever_takes_over_from_whom_each_timer_fires_once_in_its_tick_or_is_dropped(
+    fn whatever_entry_it_reuses_each_timer_fires_once_in_its_tick_or_is_dropped(
         ops in prop::collection::vec(op(), 1..60),
     ) {
         let mut model = Model::new();
@@ -217,10 +217,10 @@ proptest! {
 fn the_next_timer_has_the_entry_and_the_waker_of_the_last_or_its_own() {
     let mut model = Model::new();
     let mut first = None;
-    for (task, taken_over) in [(0, 0), (0, 1), (1, 1), (1, 2), (0, 2)] {
+    for (task, reused) in [(0, 0), (0, 1), (1, 1), (1, 2), (0, 2)] {
         model.apply(Op::Arm { task, after: 10 * TICK }).unwrap();
         assert_eq!(model.live[0].key, *first.get_or_insert(model.live[0].key));
-        assert_eq!(model.taken_over, taken_over);
+        assert_eq!(model.reused, reused);
         let in_entries = model.tasks.each_ref().map(|(counter, _)| Arc::strong_count(counter) - 2);
         assert_eq!(in_entries, [usize::from(task == 0), usize::from(task == 1), 0]);
         model.apply(Op::Drop { which: 0 }).unwrap();
@@ -244,10 +244,10 @@ fn a_timer_without_one_of_its_own_shard_takes_the_place_of_one_that_was_dropped_
         for _ in 0..3 {
             model.apply(Op::Arm { task: 1, after: 20 * TICK }).unwrap();
         }
-        let taken_over = model.live.iter().filter(|live| keys.contains(&live.key)).count();
+        let reused = model.live.iter().filter(|live| keys.contains(&live.key)).count();
         let in_entries = model.tasks.each_ref().map(|(counter, _)| Arc::strong_count(counter) - 2);
         let expected = if is_crowd { (0, [3, 3, 0]) } else { (2, [1, 3, 0]) };
-        assert_eq!((taken_over, in_entries), expected, "is crowd: {is_crowd}");
+        assert_eq!((reused, in_entries), expected, "is crowd: {is_crowd}");
     }
 }
 
@@ -318,7 +318,7 @@ fn a_timer_that_is_moved_to_just_after_what_the_turner_has_passed_is_pending() {
 /// A thread that checked for the end just before the end came may leave a key after it, while the end still hands
 /// out.
 #[test]
-fn between_two_batches_of_the_end_nobody_takes_over() {
+fn between_two_batches_of_the_end_nobody_reuses_an_entry() {
     const MINUTE: Duration = Duration::from_secs(60);
     for after in [MINUTE / 2, 2 * MINUTE] {
         let shard = shard((0, 1), Duration::from_millis(1), 64);

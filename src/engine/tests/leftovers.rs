@@ -1,4 +1,4 @@
-//! Leaving entries of dropped timers, taking them over, and clearing them.
+//! Leaving entries of dropped timers, reusing them, and clearing them.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -36,7 +36,7 @@ fn leave(shard: &Shard, waker: Waker, other: &Waker) -> Key {
 }
 
 /// As if `waker` were that of the timer that was left.
-fn take_over(shard: &Shard, after: Duration, waker: &Waker) -> Option<Key> {
+fn reuse_own(shard: &Shard, after: Duration, waker: &Waker) -> Option<Key> {
     let now = CLOCK.now();
     let deadline = now.after(after);
     if deadline <= now {
@@ -49,7 +49,7 @@ fn take_over(shard: &Shard, after: Duration, waker: &Waker) -> Option<Key> {
 fn the_waker_of_another_task_is_dropped_outside_the_lock() {
     type Next = fn(&Shard, &Waker);
     let next: [Next; 2] = [
-        |shard, waker| assert_eq!(take_over(shard, MINUTE, waker), None),
+        |shard, waker| assert_eq!(reuse_own(shard, MINUTE, waker), None),
         |shard, waker| {
             let deadline = CLOCK.now().after(MINUTE);
             shard.arm(Nanos::ZERO, deadline, waker).expect("not refused");
@@ -68,13 +68,13 @@ fn the_waker_of_another_task_is_dropped_outside_the_lock() {
 }
 
 #[test]
-fn a_timer_that_is_due_takes_nothing_over() {
+fn a_timer_that_is_due_reuses_nothing() {
     let (shard, waker) = (shard(), known());
     let key = leave(&shard, waker.clone(), &waker);
-    assert_eq!(take_over(&shard, Duration::ZERO, &waker), None);
+    assert_eq!(reuse_own(&shard, Duration::ZERO, &waker), None);
     let now = CLOCK.now();
     assert!(matches!(shard.arm(now, now, &waker), Ok(None)));
-    assert_eq!(take_over(&shard, MINUTE, &waker), Some(key));
+    assert_eq!(reuse_own(&shard, MINUTE, &waker), Some(key));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn the_turner_is_to_come_a_second_after_the_first_and_not_after_each() {
     let clear_by = shard.clear_by();
     assert!(clear_by <= CLOCK.now().after(Duration::from_secs(1)));
     for _ in 0..3 {
-        let key = take_over(&shard, MINUTE, &waker).expect("it is there");
+        let key = reuse_own(&shard, MINUTE, &waker).expect("it is there");
         shard.discard(key, CLOCK.now().after(MINUTE), Some(id_of(&waker)));
         assert_eq!(shard.clear_by(), clear_by);
     }
