@@ -52,6 +52,7 @@ use tokio::time::{Sleep, sleep_until};
 use crate::engine::watchdog::{Watch, Watchdog, Watched};
 use crate::platform::clock::{Clock, instant};
 use crate::platform::sync::{AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
+use crate::platform::timer_fd::{self, TimerFd};
 use crate::telemetry::counters::Counters;
 use crate::wheel::Nanos;
 
@@ -332,7 +333,7 @@ impl Alarm {
 /// in a model.
 #[derive(Debug, Default)]
 pub(crate) struct ParkTimers {
-    timer_fd: Option<timer_fd::TimerFd>,
+    timer_fd: Option<TimerFd>,
     tokio_timer: Option<TokioTimer>,
     /// Whether this is a multi-thread runtime, where the woken driver's task stays with the worker that wakes it.
     is_multi_thread: bool,
@@ -358,8 +359,13 @@ impl ParkTimers {
     ) -> Self {
         let runtime = Handle::current();
         let is_multi_thread = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-        let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < TOKIOS_TICK);
-        let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
+        let mut timer_fd = None;
+        if timer_fd::EXISTS && (is_multi_thread || tick < TOKIOS_TICK) {
+            match TimerFd::in_current_runtime(by_fd) {
+                Ok(given) => timer_fd = Some(given),
+                Err(error) => counters.events.not_given("a timerfd", error),
+            }
+        }
         let wants_tokio = timer_fd.is_none() || clock.is_pausable;
         let tokio_timer = if wants_tokio {
             // tokio panics here if the runtime has no timers.
@@ -417,136 +423,5 @@ impl TokioTimer {
         // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
         let timer = coop::unconstrained(self.timer.as_mut());
         pin!(timer).poll(&mut Context::from_waker(&self.waker)).is_ready()
-    }
-}
-
-#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
-mod timer_fd {
-    use std::future::poll_fn;
-    use std::io;
-    use std::os::fd::OwnedFd;
-    use std::pin::pin;
-    use std::process;
-    use std::task::{Context, Poll, Waker};
-    use std::time::Duration;
-
-    use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-        timerfd_settime,
-    };
-    use tokio::net::unix::pipe;
-    use tokio::task::coop;
-
-    use crate::telemetry::counters::Counters;
-
-    /// A timer of Linux that the runtime's own poller watches, as it watches sockets.
-    ///
-    /// A process and its child by `fork` have it in common, and the poller too. So it belongs to the process that made it,
-    /// and a child neither sets it nor takes it out of the poller.
-    #[derive(Debug)]
-    pub(super) struct TimerFd {
-        /// The timerfd. A pipe's receiver is the only type of tokio's that takes any file descriptor without `unsafe`.
-        /// Nobody reads from it: that it is readable says all.
-        ///
-        /// `Some` until this is dropped.
-        watched: Option<pipe::Receiver>,
-        waker: Waker,
-        process: u32,
-    }
-
-    impl TimerFd {
-        /// `None` if the system gives none: it may be forbidden, or the process may be short of descriptors.
-        #[track_caller]
-        pub(super) fn in_current_runtime(waker: Waker, counters: &Counters) -> Option<Self> {
-            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-            let watched = timerfd_create(TimerfdClockId::Monotonic, flags)
-                .map_err(io::Error::from)
-                .and_then(|timer: OwnedFd| pipe::Receiver::from_owned_fd_unchecked(timer));
-            match watched {
-                Ok(watched) => {
-                    let timer = Self { watched: Some(watched), waker, process: process::id() };
-                    timer.await_next();
-                    Some(timer)
-                }
-                Err(error) => {
-                    counters.events.not_given("a timerfd", error);
-                    None
-                }
-            }
-        }
-
-        /// Has it call after `delay`, and not before.
-        pub(super) fn set(&self, delay: Duration) {
-            if self.process != process::id() {
-                return;
-            }
-            let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-            // For the system zero means never.
-            let delay = delay.max(Duration::from_nanos(1));
-            // The seconds in 64 bits of nanoseconds fit into an `i64`.
-            let delay =
-                Timespec { tv_sec: delay.as_secs().cast_signed(), tv_nsec: delay.subsec_nanos().into() };
-            let once = Itimerspec { it_interval: never, it_value: delay };
-            // It fails only for a wrong descriptor or a wrong time. These are right.
-            let set = timerfd_settime(self.watched(), TimerfdTimerFlags::empty(), &once);
-            debug_assert!(set.is_ok(), "{set:?}");
-        }
-
-        fn watched(&self) -> &pipe::Receiver {
-            self.watched.as_ref().expect("only `drop` takes it")
-        }
-
-        /// Has it call its waker when it fires next.
-        pub(super) fn await_next(&self) {
-            let (watched, mut cx) = (self.watched(), Context::from_waker(&self.waker));
-            loop {
-                // This tells tokio that there is nothing to read, so that tokio waits for the next event. To read would
-                // be a system call.
-                let _nothing: io::Result<()> = watched.try_io(|| Err(io::ErrorKind::WouldBlock.into()));
-                // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
-                let readable = pin!(coop::unconstrained(poll_fn(|cx| watched.poll_read_ready(cx))));
-                match readable.poll(&mut cx) {
-                    // It has fired again meanwhile. The caller reads the clock after this, so it misses nothing.
-                    Poll::Ready(Ok(())) => {}
-                    // An error means that the runtime ends, and the wheel with it.
-                    Poll::Ready(Err(_)) | Poll::Pending => break,
-                }
-            }
-        }
-    }
-
-    impl Drop for TimerFd {
-        fn drop(&mut self) {
-            if self.process != process::id() {
-                // To drop it would take the parent's timerfd out of the poller.
-                std::mem::forget(self.watched.take());
-            }
-        }
-    }
-}
-
-/// Stands in where there are no timerfds. Has no values.
-#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
-mod timer_fd {
-    use std::task::Waker;
-    use std::time::Duration;
-
-    use crate::telemetry::counters::Counters;
-
-    #[derive(Debug)]
-    pub(super) enum TimerFd {}
-
-    impl TimerFd {
-        pub(super) fn in_current_runtime(_waker: Waker, _counters: &Counters) -> Option<Self> {
-            None
-        }
-
-        pub(super) fn set(&self, _delay: Duration) {
-            match *self {}
-        }
-
-        pub(super) fn await_next(&self) {
-            match *self {}
-        }
     }
 }
