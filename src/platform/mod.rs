@@ -1,4 +1,4 @@
-//! The engine's base: locks and atomics (which models replace), the clock, and wakers.
+//! The engine's base: locks and atomics (which models replace), the clock, wakers, and Linux's timer in the poller.
 
 pub(crate) mod clock;
 #[cfg(not(all(test, loom)))]
