@@ -246,11 +246,9 @@ impl Turner {
 
 /// Wakes and drops all of `wakers`. A waker that panics harms no other, and its panic is counted.
 fn wake_all(wakers: &mut Vec<Waker>, counters: &Counters) {
-    for waker in wakers.drain(..) {
-        let has_panicked = !contained(|| waker.wake());
-        if has_panicked {
-            counters.waker_panicked();
-        }
+    let mut wakers = wakers.drain(..);
+    while !contained(|| wakers.by_ref().for_each(Waker::wake)) {
+        counters.waker_panicked();
     }
 }
 
