@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use crate::error::Elapsed;
+use crate::error::{Elapsed, Limit};
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
@@ -256,10 +256,10 @@ impl Waits {
         let end = self.get(direction).map(|wait| wait.check_and_end(wait.since, limit).1);
         match direction {
             _ if limit == Nanos::MAX || end.is_none_or(|end| end > now) => {
-                Elapsed::of_idle_limit(self.idle_limit())
+                Elapsed::of(Limit::Idle, self.idle_limit())
             }
-            Read => Elapsed::of_read_limit(limit),
-            Write => Elapsed::of_write_limit(limit),
+            Read => Elapsed::of(Limit::Read, limit),
+            Write => Elapsed::of(Limit::Write, limit),
         }
     }
 

@@ -1,13 +1,14 @@
 //! A shard against a plain list of timers. The test plays the turner.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{CLOCK, Counting, insert};
-use crate::engine::shard::Shard;
+use super::{Left, Shard};
+use crate::engine::tests::{CLOCK, Counting, insert, shard};
 use crate::platform::wakers::WakerId;
 use crate::telemetry::stats::Stats;
 use crate::wheel::{Key, Nanos, Progress};
@@ -54,22 +55,33 @@ struct Live {
     deadline: Nanos,
 }
 
+fn is_pending(shard: &Shard, key: Key) -> bool {
+    shard.state.lock().hierarchy.contains(key)
+}
+
+fn assert_invariants(shard: &Shard) {
+    let mut state = shard.state.lock();
+    state.hierarchy.assert_invariants();
+    let first = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+    assert!(shard.next_expiration() <= first, "a bucket comes up before the time that is published");
+}
+
 struct Model {
     shard: Shard,
     now: Nanos,
     tasks: [(Arc<Counting>, Waker); TASKS],
     live: Vec<Live>,
-    taken_over: usize,
+    reused: usize,
 }
 
 impl Model {
     fn new() -> Self {
-        let shard = super::shard((0, 1), Duration::from_nanos(TICK), SLOTS);
+        let shard = shard((0, 1), Duration::from_nanos(TICK), SLOTS);
         let tasks = [(); TASKS].map(|()| {
             let counter = Arc::<Counting>::default();
             (counter.clone(), counter.into())
         });
-        Self { shard, now: Nanos::ZERO, tasks, live: Vec::new(), taken_over: 0 }
+        Self { shard, now: Nanos::ZERO, tasks, live: Vec::new(), reused: 0 }
     }
 
     fn id(&self, task: usize) -> WakerId {
@@ -80,9 +92,9 @@ impl Model {
     fn arm(&mut self, task: usize, after: u64) -> Result<(), TestCaseError> {
         let deadline = Nanos(self.now.0 + after);
         let waker = &self.tasks[task].1;
-        let taken_over = self.shard.reuse_own(self.now, deadline, waker);
-        self.taken_over += usize::from(taken_over.is_some());
-        let key = taken_over.unwrap_or_else(|| {
+        let reused = self.shard.reuse_own(self.now, deadline, WakerId::of(waker));
+        self.reused += usize::from(reused.is_some());
+        let key = reused.unwrap_or_else(|| {
             let armed = self.shard.arm(self.now, deadline, waker);
             armed.expect("no end").expect("not due").0
         });
@@ -127,12 +139,12 @@ impl Model {
         expired.into_iter().for_each(Waker::wake);
         let mut fired = [0; TASKS];
         for live in &self.live {
-            let is_pending = self.shard.contains(live.key);
+            let is_pending = is_pending(&self.shard, live.key);
             prop_assert!(is_pending || live.deadline <= self.now, "early");
             prop_assert!(!is_pending || live.deadline.0 + TICK > self.now.0, "late by a tick");
             fired[live.task] += usize::from(!is_pending);
         }
-        self.live.retain(|live| self.shard.contains(live.key));
+        self.live.retain(|live| is_pending(&self.shard, live.key));
         for (task, (before, after)) in before.into_iter().zip(self.wakes()).enumerate() {
             prop_assert_eq!(after - before, fired[task], "task {}", task);
         }
@@ -167,7 +179,7 @@ impl Model {
                 self.shard.discard_elsewhere(key);
             }
         }
-        self.shard.assert_invariants();
+        assert_invariants(&self.shard);
         let mut stats = Stats::default();
         self.shard.add_to(&mut stats);
         prop_assert_eq!((stats.pending, self.shard.pending()), (self.live.len(), self.live.len()));
@@ -183,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whoever_takes_over_from_whom_each_timer_fires_once_in_its_tick_or_is_dropped(
+    fn whatever_entry_it_reuses_each_timer_fires_once_in_its_tick_or_is_dropped(
         ops in prop::collection::vec(op(), 1..60),
     ) {
         let mut model = Model::new();
@@ -205,10 +217,10 @@ proptest! {
 fn the_next_timer_has_the_entry_and_the_waker_of_the_last_or_its_own() {
     let mut model = Model::new();
     let mut first = None;
-    for (task, taken_over) in [(0, 0), (0, 1), (1, 1), (1, 2), (0, 2)] {
+    for (task, reused) in [(0, 0), (0, 1), (1, 1), (1, 2), (0, 2)] {
         model.apply(Op::Arm { task, after: 10 * TICK }).unwrap();
         assert_eq!(model.live[0].key, *first.get_or_insert(model.live[0].key));
-        assert_eq!(model.taken_over, taken_over);
+        assert_eq!(model.reused, reused);
         let in_entries = model.tasks.each_ref().map(|(counter, _)| Arc::strong_count(counter) - 2);
         assert_eq!(in_entries, [usize::from(task == 0), usize::from(task == 1), 0]);
         model.apply(Op::Drop { which: 0 }).unwrap();
@@ -228,21 +240,21 @@ fn a_timer_without_one_of_its_own_shard_takes_the_place_of_one_that_was_dropped_
         for _ in 0..3 {
             model.apply(Op::DropElsewhere { which: 0 }).unwrap();
         }
-        model.shard.set_old_before(u64::from(is_crowd));
+        model.shard.published.old_before.store(u64::from(is_crowd), Ordering::Relaxed);
         for _ in 0..3 {
             model.apply(Op::Arm { task: 1, after: 20 * TICK }).unwrap();
         }
-        let taken_over = model.live.iter().filter(|live| keys.contains(&live.key)).count();
+        let reused = model.live.iter().filter(|live| keys.contains(&live.key)).count();
         let in_entries = model.tasks.each_ref().map(|(counter, _)| Arc::strong_count(counter) - 2);
         let expected = if is_crowd { (0, [3, 3, 0]) } else { (2, [1, 3, 0]) };
-        assert_eq!((taken_over, in_entries), expected, "is crowd: {is_crowd}");
+        assert_eq!((reused, in_entries), expected, "is crowd: {is_crowd}");
     }
 }
 
 #[test]
 fn what_its_task_finds_before_the_turner_comes_to_it_is_counted_by_how_it_ended() {
     // With a number that no thread's shard has.
-    let shard = super::shard((2, 2), Duration::from_secs(1), 64);
+    let shard = shard((2, 2), Duration::from_secs(1), 64);
     let now = CLOCK.now();
     let second = Duration::from_secs(1);
     let (due, far) = (now.after(10 * second), now.after(60 * second));
@@ -272,7 +284,7 @@ const fn at(micros: u64) -> Nanos {
 fn a_timer_that_is_moved_to_a_deadline_that_the_turner_has_passed_is_taken_out_and_wakes_its_task() {
     for (from, to) in [(10_800, 10_100), (10_800, 10_200), (10_800, 9_000), (70_000, 10_200), (9_000_000, 0)]
     {
-        let shard = super::shard((0, 1), Duration::from_millis(1), 64);
+        let shard = shard((0, 1), Duration::from_millis(1), 64);
         let arm = |micros| insert(&shard, Nanos::ZERO, at(micros), Waker::noop().clone());
         let [_, key, _] = [5_000, from, 10_900].map(arm);
         assert_eq!(shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()), Progress::Done);
@@ -294,11 +306,29 @@ fn a_timer_that_is_moved_to_a_deadline_that_the_turner_has_passed_is_taken_out_a
 #[test]
 fn a_timer_that_is_moved_to_just_after_what_the_turner_has_passed_is_pending() {
     for from in [10_800, 70_000, 9_000_000] {
-        let shard = super::shard((0, 1), Duration::from_millis(1), 64);
+        let shard = shard((0, 1), Duration::from_millis(1), 64);
         let key = insert(&shard, Nanos::ZERO, at(from), Waker::noop().clone());
         assert_eq!(shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()), Progress::Done);
         let to = Nanos(at(10_200).0 + 1);
         assert!(shard.reschedule(key, at(from), to).is_ok());
         assert_eq!((shard.pending(), shard.next_turn()), (1, to));
+    }
+}
+
+/// A thread that checked for the end just before the end came may leave a key after it, while the end still hands
+/// out.
+#[test]
+fn between_two_batches_of_the_end_nobody_reuses_an_entry() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    for after in [MINUTE / 2, 2 * MINUTE] {
+        let shard = shard((0, 1), Duration::from_millis(1), 64);
+        let (now, waker) = (CLOCK.now(), Waker::from(Arc::<Counting>::default()));
+        let arm = |after| insert(&shard, now, now.after(after), waker.clone());
+        let [_, key, _] = [MINUTE / 6, MINUTE, 60 * MINUTE].map(arm);
+        assert_eq!(shard.end(3, &mut Vec::new()), (3, Progress::More));
+        let id = WakerId::of(&waker);
+        assert_ne!(shard.leftovers.leave_as_spare(key, id, || now), Left::No);
+        assert_eq!(shard.reuse_own(now, now.after(after), id), None);
+        assert!(shard.arm(now, now.after(after), &waker).is_err());
     }
 }
