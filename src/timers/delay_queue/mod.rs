@@ -2,7 +2,6 @@
 //! hands it out, and arms the queue's one sleep.
 
 mod items;
-mod key;
 #[cfg(test)]
 mod model_tests;
 mod poll;
@@ -14,9 +13,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use items::{Item, Items, MAX_ITEMS};
-use key::stale;
 
-pub use self::key::{Expired, Key};
+pub use self::items::Key;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{self, Clock};
 use crate::platform::wakers::contained;
@@ -252,7 +250,6 @@ impl<T> DelayQueue<T> {
     /// If `key` names no item. [`try_remove`](Self::try_remove) returns `None` instead.
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
-        // Not by a closure, in which the panic would not name the caller.
         let Some(expired) = self.try_remove(key) else { stale(key) };
         expired
     }
@@ -312,7 +309,6 @@ impl<T> DelayQueue<T> {
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
         let nanos = clock::nanos(deadline);
         let item = self.items.reset(now.unwrap_or(self.items.clock()), key, nanos);
-        // Not by a closure, in which the panic would not name the caller.
         let Some((_, set)) = item else { stale(key) };
         *set = deadline;
         self.be_in_time_for(nanos, now);
@@ -407,9 +403,8 @@ impl<T> DelayQueue<T> {
     /// # Panics
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
     pub fn clear(&mut self) {
-        let items = self.items.drain();
         self.wake();
-        drop(items);
+        drop(self.items.restart(self.items.resolution()));
     }
 
     /// Takes all items out, due or not, in the order in which they would have been handed out, and wakes the waiting task.
@@ -439,12 +434,11 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "dropping this drops all items; `clear` says so"]
     pub fn drain(&mut self) -> std::vec::IntoIter<Expired<T>> {
-        let mut items = self.items.drain();
-        items.sort_unstable_by_key(|item| (item.deadline, item.number));
-        // Their keys are stale, so there is no place to look first.
-        let expired: Vec<_> = items.into_iter().map(|item| expired(item, 0)).collect();
         self.wake();
-        expired.into_iter()
+        let mut items: Vec<_> = self.items.restart(self.items.resolution()).collect();
+        items.sort_unstable_by_key(Item::rank);
+        // Their keys are stale, so there is no place to look first.
+        items.into_iter().map(|item| expired(item, 0)).collect::<Vec<_>>().into_iter()
     }
 
     /// The queue's sleep. If it has no wheel yet, or an ended one that it may leave, it gets the current runtime's wheel.
@@ -463,13 +457,60 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn start(&mut self, sleep: Sleep) {
-        self.items.restart(sleep.resolution());
+        drop(self.items.restart(sleep.resolution()));
         self.sleep = Some(sleep);
+    }
+}
+
+/// An item that has left its [`DelayQueue`], because its deadline came or because it was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired<T> {
+    value: T,
+    deadline: Instant,
+    key: Key,
+}
+
+impl<T> Expired<T> {
+    /// The value.
+    #[must_use]
+    pub const fn get_ref(&self) -> &T {
+        &self.value
+    }
+
+    /// The value.
+    #[must_use]
+    pub const fn get_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+
+    /// The value.
+    #[must_use = "the value is in no queue any more"]
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// The deadline that was set last.
+    #[must_use]
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The item's key, which is stale now.
+    #[must_use]
+    pub const fn key(&self) -> Key {
+        self.key
     }
 }
 
 fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>, index: usize) -> Expired<T> {
     Expired { value, deadline, key: Key { number, index } }
+}
+
+/// Panics, because a key names no item. Not in a closure, in which the panic would not name the caller.
+#[cold]
+#[track_caller]
+fn stale(key: &Key) -> ! {
+    panic!("{key:?} names no item of this delay queue: it was handed out or removed, or is another queue's")
 }
 
 /// The time, and the instant `timeout` later, or one that never comes.
