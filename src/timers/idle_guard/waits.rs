@@ -51,7 +51,7 @@ impl Direction {
 pub(super) struct Waits {
     read: Wait,
     /// For reads and for writes; `MAX` is no limit.
-    limits: [Nanos; 2],
+    pub(super) limits: [Nanos; 2],
     /// Most guards need none of this, because no idle limit is set and no write has had to wait.
     rest: Option<Box<Rest>>,
 }
@@ -113,7 +113,7 @@ impl Waits {
             (_, Some(_)) => {
                 self.wait(direction).since = Nanos::MAX;
                 if self.idle_limit() != Nanos::MAX && self.is_on(direction.other()) {
-                    self.begin_silence(self.now());
+                    self.rest().silent_since = self.now();
                 }
             }
         }
@@ -140,7 +140,7 @@ impl Waits {
         ready!(coop::poll_proceed(cx)).made_progress();
         self.wait(direction).since = Nanos::MAX;
         if self.rest.is_some() {
-            self.begin_silence(self.now());
+            self.rest().silent_since = self.now();
         }
         Poll::Ready(error)
     }
@@ -161,24 +161,31 @@ impl Waits {
             if has_come || timer.armed().is_none() {
                 now = now.or_else(|| Some(self.now()));
             }
-            match now {
-                Some(now) if !has_come && now < check => {}
-                Some(now) => {
-                    // Not before the check, whatever a clock does that can be paused.
-                    let now = now.max(check);
-                    if self.was_dropped(direction, now) {
-                        self.begin(direction, now);
-                    } else {
-                        self.wait(direction).answered = now;
-                    }
-                    // A wait that has just begun ends too, if the silence lasts too long for the other direction's.
-                    if self.check_and_end(direction).1 <= now {
-                        return Poll::Ready(self.elapsed(direction, now).into());
-                    }
+            if let Some(now) = now
+                && (has_come || now >= check)
+            {
+                // Not before the check, whatever a clock does that can be paused.
+                let now = now.max(check);
+                if self.was_dropped(direction, now) {
+                    self.begin(direction, now);
+                } else {
+                    self.wait(direction).answered = now;
                 }
-                None => {}
+                // A wait that has just begun ends too, if the silence lasts too long for the other direction's.
+                if self.check_and_end(direction).1 <= now {
+                    return Poll::Ready(self.elapsed(direction, now).into());
+                }
             }
-            if let Err(error) = ready!(self.poll_timer(direction, now, cx)) {
+            // The timer is set to the next check, or to an earlier time. An early timer stays, which spares the lock, unless
+            // it would soon wake the task for nothing.
+            let (check, _) = self.check_and_end(direction);
+            let latest = Nanos(check.0.saturating_add(self.slack(direction).0));
+            let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
+            let timer = &mut self.wait(direction).timer;
+            if timer.armed().is_none_or(|at| at > latest || left(at) < left(check) / 2) {
+                timer.move_to(check, Some(now.take().unwrap_or_else(|| timer.clock().now())));
+            }
+            if let Err(error) = ready!(timer.poll_wait(cx)) {
                 return Poll::Ready(io::Error::other(error));
             }
             now = None;
@@ -189,41 +196,15 @@ impl Waits {
         self.read.timer.clock().now()
     }
 
-    /// Sets the timer to the next check, unless it is set to that or an earlier time, and polls it.
-    fn poll_timer(
-        &mut self,
-        direction: Direction,
-        now: Option<Nanos>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), crate::Error>> {
-        let (check, _) = self.check_and_end(direction);
-        let latest = Nanos(check.0.saturating_add(self.slack(direction).0));
-        let timer = &mut self.wait(direction).timer;
-        // A timer that is early stays, which spares the lock, unless it would soon wake the task for nothing.
-        let stays = timer.armed().is_some_and(|at| {
-            let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
-            at <= latest && left(at) >= left(check) / 2
-        });
-        if !stays {
-            let now = now.unwrap_or_else(|| timer.clock().now());
-            timer.move_to(check, Some(now));
-        }
-        timer.poll_wait(cx)
-    }
-
     /// A wait begins. A silence does too, unless an operation waits in the other direction.
     #[inline]
     fn begin(&mut self, direction: Direction, now: Nanos) {
         let other = direction.other();
         if self.rest.is_some() && (!self.is_on(other) || self.was_dropped(other, now)) {
-            self.begin_silence(now);
+            self.rest().silent_since = now;
         }
         let wait = self.wait(direction);
         (wait.since, wait.answered) = (now, now);
-    }
-
-    fn begin_silence(&mut self, now: Nanos) {
-        self.rest().silent_since = now;
     }
 
     /// Whether the operation that waited was dropped: nobody polled after the timer woke the task.
@@ -253,9 +234,9 @@ impl Waits {
     /// The error for the limit that has passed.
     fn elapsed(&self, direction: Direction, now: Nanos) -> Elapsed {
         let limit = self.limits[direction as usize];
-        let end = self.get(direction).map(|wait| wait.check_and_end(wait.since, limit).1);
+        let since = self.get(direction).map_or(Nanos::MAX, |wait| wait.since);
         match direction {
-            _ if limit == Nanos::MAX || end.is_none_or(|end| end > now) => {
+            _ if limit == Nanos::MAX || now.0 < since.0.saturating_add(limit.0) => {
                 Elapsed::of_idle_limit(self.idle_limit())
             }
             Read => Elapsed::of_read_limit(limit),
@@ -311,10 +292,6 @@ impl Waits {
 
 /// Settings, which may change while an operation waits.
 impl Waits {
-    pub(super) const fn limit(&self, direction: Direction) -> Nanos {
-        self.limits[direction as usize]
-    }
-
     pub(super) fn idle_limit(&self) -> Nanos {
         self.rest.as_ref().map_or(Nanos::MAX, |rest| rest.idle_limit)
     }
