@@ -102,6 +102,7 @@ impl Model {
 
     /// As a poll does: looks for more only if nothing is due.
     fn pop(&mut self) -> Result<bool, TestCaseError> {
+        let peeked = self.items.peek();
         // Not for ever: each of these moves an entry, down or to the due.
         let mut looks = 0..100_000;
         while !self.items.has_due()
@@ -126,7 +127,6 @@ impl Model {
             }
             return Ok(false);
         }
-        let peeked = self.items.peek();
         let (popped, item) = self.items.pop().unwrap();
         prop_assert_eq!(Some(popped), peeked);
         prop_assert_eq!(self.expected.remove(&(item.deadline.0, item.value)), Some(popped));
@@ -262,9 +262,11 @@ fn places_of_items_that_have_left_are_bounded() {
 #[test]
 fn the_timer_of_a_removed_item_does_not_hide_the_items_that_were_found() {
     let mut items = Items::new(Resolution::new(Duration::from_nanos(TICK)).unwrap());
-    let keys = [0, 1].map(|n| items.insert(Nanos(START), Nanos(START + TICK), n));
+    // In one tick: the first is found first, and is due after the second.
+    let keys = [0, 1].map(|n| items.insert(Nanos(START), Nanos(START + TICK - n), n));
     assert_eq!(items.advance(Nanos(START + TICK), 1), Progress::More);
     assert!(items.is_behind() && !items.has_due());
+    assert_eq!(items.peek(), Some(keys[1]));
     items.remove(&keys[1]);
     assert!(items.has_due() && !items.is_behind());
     assert_eq!(items.pop().unwrap().0, keys[0]);

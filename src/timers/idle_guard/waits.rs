@@ -84,10 +84,6 @@ impl Wait {
         Self { timer, since: Nanos::MAX, answered: Nanos::MAX }
     }
 
-    fn is_on(&self) -> bool {
-        self.since != Nanos::MAX
-    }
-
     /// The first check after the last answer, and the end, of a limit that counts from `from`.
     #[inline]
     fn check_and_end(&self, from: Nanos, limit: Nanos) -> (Nanos, Nanos) {
@@ -105,7 +101,7 @@ impl Waits {
 
     /// An operation was ready. This is on the way of every byte, so it leaves the timers alone.
     #[inline]
-    pub(super) fn end(&mut self, direction: Direction, is_flush: bool) {
+    fn end(&mut self, direction: Direction, is_flush: bool) {
         match (direction, &self.rest) {
             (Read, None) => self.read.since = Nanos::MAX,
             (Write, None) => {}
@@ -119,15 +115,21 @@ impl Waits {
         }
     }
 
-    /// An operation found the stream not ready. Returns an error if it has waited for too long or cannot be timed. The next
-    /// operation then starts anew.
+    /// Ends the wait of an operation that is ready, or times one that is not. The stream was polled before, so bytes that
+    /// have arrived win against a deadline. Returns an error if the operation has waited for too long or cannot be timed.
+    /// The next operation then starts anew.
     #[inline]
-    pub(super) fn poll(
+    pub(super) fn poll<T>(
         &mut self,
         direction: Direction,
         is_flush: bool,
+        result: Poll<io::Result<T>>,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Error> {
+    ) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.end(direction, is_flush);
+            return result;
+        }
         if self.shortest(direction) == Nanos::MAX {
             return Poll::Pending;
         }
@@ -142,7 +144,7 @@ impl Waits {
         if self.rest.is_some() {
             self.rest().silent_since = self.now();
         }
-        Poll::Ready(error)
+        Poll::Ready(Err(error))
     }
 
     fn poll_limited(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Error> {
@@ -258,7 +260,7 @@ impl Waits {
 
     #[inline]
     fn is_on(&self, direction: Direction) -> bool {
-        self.get(direction).is_some_and(Wait::is_on)
+        self.get(direction).is_some_and(|wait| wait.since != Nanos::MAX)
     }
 
     #[inline]
@@ -338,7 +340,7 @@ impl Waits {
             wait.timer.set_tolerance(Tolerance::time(slack.to_duration()));
             if dropped[direction as usize] || !is_limited {
                 wait.since = Nanos::MAX;
-            } else if wait.is_on() && wait.timer.armed().is_some_and(|at| at > check) {
+            } else if wait.since != Nanos::MAX && wait.timer.armed().is_some_and(|at| at > check) {
                 // Not into the past, because the time for an answer counts from here.
                 wait.timer.move_to(check.max(now), Some(now));
             }
