@@ -134,22 +134,17 @@ impl<T> Items<T> {
         self.slab.len()
     }
 
-    /// The time up to which due items have been found.
-    pub(super) const fn clock(&self) -> Nanos {
-        self.timers.clock()
-    }
-
     pub(super) const fn resolution(&self) -> Resolution {
         self.timers.resolution()
     }
 
-    /// Adds an item. `now` may be stale.
+    /// Adds an item. `now` is the time, if the caller has read the clock, and may be stale.
     ///
     /// # Panics
     /// If there are [`MAX_ITEMS`].
     #[inline]
     #[track_caller]
-    pub(super) fn insert(&mut self, now: Nanos, deadline: Nanos, value: T) -> Key {
+    pub(super) fn insert(&mut self, now: Option<Nanos>, deadline: Nanos, value: T) -> Key {
         assert_room(self.len(), 1);
         let number = self.next_number;
         self.next_number += 1;
@@ -161,7 +156,7 @@ impl<T> Items<T> {
 
     /// Sees to an item's timer: keeps `timer` unless it is too late, or makes one, or puts the item among the due.
     #[inline(always)]
-    fn put(&mut self, now: Nanos, index: usize, timer: Option<Timer>) {
+    fn put(&mut self, now: Option<Nanos>, index: usize, timer: Option<Timer>) {
         let item = &mut self.slab[index];
         let deadline = item.deadline;
         item.timer = match timer {
@@ -176,7 +171,7 @@ impl<T> Items<T> {
             }
             None => {
                 // The hierarchy refuses an overdue deadline, unless it is told an earlier time.
-                let now = if deadline > now { now } else { Nanos::ZERO };
+                let now = now.filter(|&now| deadline > now).unwrap_or(Nanos::ZERO);
                 self.timers.insert(now, deadline, index).ok().map(|key| Timer { key, deadline })
             }
         };
@@ -187,7 +182,7 @@ impl<T> Items<T> {
 
     /// Moves an item to another deadline, and returns its value; `None` if `key` names none.
     #[inline]
-    pub(super) fn reset(&mut self, now: Nanos, key: &Key, deadline: Nanos) -> Option<&mut T> {
+    pub(super) fn reset(&mut self, now: Option<Nanos>, key: &Key, deadline: Nanos) -> Option<&mut T> {
         let index = self.find(key)?;
         let item = &mut self.slab[index];
         item.deadline = deadline;
@@ -255,7 +250,7 @@ impl<T> Items<T> {
             let item = &mut self.slab[index];
             if item.deadline > now {
                 // It was moved to later.
-                self.put(now, index, None);
+                self.put(Some(now), index, None);
             } else {
                 item.timer = None;
                 self.due.push(Reverse((item.deadline, item.number, index)));

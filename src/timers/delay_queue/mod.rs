@@ -142,9 +142,8 @@ impl<T> DelayQueue<T> {
     /// Never.
     #[must_use]
     pub fn new() -> Self {
-        const MILLISECOND: Duration = Duration::from_millis(1);
         // Any will do until the wheel is known.
-        let resolution = Resolution::new(MILLISECOND).expect("not zero");
+        let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
         Self {
             items: Items::new(resolution),
             sleep: None,
@@ -236,7 +235,7 @@ impl<T> DelayQueue<T> {
     fn insert_instant(&mut self, now: Option<Nanos>, deadline: Instant, value: T) -> Key {
         self.started();
         let nanos = clock::nanos(deadline);
-        let key = self.items.insert(now.unwrap_or(self.items.clock()), nanos, (value, deadline));
+        let key = self.items.insert(now, nanos, (value, deadline));
         self.be_in_time_for(nanos, now);
         if let Some(told) = self.told_empty.take() {
             contained(|| told.wake());
@@ -308,8 +307,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
         let nanos = clock::nanos(deadline);
-        let item = self.items.reset(now.unwrap_or(self.items.clock()), key, nanos);
-        let Some((_, set)) = item else { stale(key) };
+        let Some((_, set)) = self.items.reset(now, key, nanos) else { stale(key) };
         *set = deadline;
         self.be_in_time_for(nanos, now);
     }
@@ -445,11 +443,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn started(&mut self) -> &Sleep {
-        let has_to_start = match &self.sleep {
-            None => true,
-            Some(sleep) => self.is_empty() && !self.stays && sleep.has_ended(),
-        };
-        if has_to_start {
+        if self.sleep.as_ref().is_none_or(|sleep| self.is_empty() && !self.stays && sleep.has_ended()) {
             self.start(with_current(TimingWheel::sleep_unset));
         }
         self.sleep.as_ref().expect("it has been started")

@@ -155,7 +155,7 @@ impl Model {
             Op::Look => _ = self.items.advance(Nanos(self.now), self.batch),
             Op::Insert(offset) => {
                 let (deadline, number) = (self.deadline(*offset), self.made.len() as u64);
-                let key = self.items.insert(Nanos(self.now), Nanos(deadline), number);
+                let key = self.items.insert(Some(Nanos(self.now)), Nanos(deadline), number);
                 self.expected.insert((deadline, number), key);
                 self.made.push((key, Some(deadline)));
             }
@@ -170,7 +170,7 @@ impl Model {
             Op::Reset(at, offset) if !self.made.is_empty() => {
                 let (number, to) = (at.index(self.made.len()), self.deadline(*offset));
                 let (key, deadline) = self.made[number];
-                let value = self.items.reset(Nanos(self.now), &key, Nanos(to));
+                let value = self.items.reset(Some(Nanos(self.now)), &key, Nanos(to));
                 prop_assert_eq!(value.copied(), deadline.map(|_| number as u64));
                 if let Some(deadline) = deadline {
                     self.expected.remove(&(deadline, number as u64));
@@ -245,14 +245,14 @@ proptest! {
 fn places_of_items_that_have_left_are_bounded() {
     let mut items = Items::new(Resolution::new(Duration::from_nanos(TICK)).unwrap());
     assert_eq!(items.advance(Nanos(START), usize::MAX), Progress::Done);
-    let key = items.insert(Nanos(START), Nanos(START), 0);
+    let key = items.insert(Some(Nanos(START)), Nanos(START), 0);
     for n in 0..2_000 {
         // At another place each time, and then at the same.
-        items.reset(Nanos(START), &key, Nanos(START - n.min(1_000)));
+        items.reset(Some(Nanos(START)), &key, Nanos(START - n.min(1_000)));
         items.assert_invariants();
     }
     for n in 0..1_000 {
-        let key = items.insert(Nanos(START), Nanos(START), n);
+        let key = items.insert(Some(Nanos(START)), Nanos(START), n);
         items.remove(&key);
         items.assert_invariants();
     }
@@ -263,7 +263,7 @@ fn places_of_items_that_have_left_are_bounded() {
 fn the_timer_of_a_removed_item_does_not_hide_the_items_that_were_found() {
     let mut items = Items::new(Resolution::new(Duration::from_nanos(TICK)).unwrap());
     // In one tick: the first is found first, and is due after the second.
-    let keys = [0, 1].map(|n| items.insert(Nanos(START), Nanos(START + TICK - n), n));
+    let keys = [0, 1].map(|n| items.insert(Some(Nanos(START)), Nanos(START + TICK - n), n));
     assert_eq!(items.advance(Nanos(START + TICK), 1), Progress::More);
     assert!(items.is_behind() && !items.has_due());
     assert_eq!(items.peek(), Some(keys[1]));
