@@ -2,24 +2,31 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::ParseIntError;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
+use hdrhistogram::Histogram;
 use http_body_util::{BodyExt, Empty};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Request, StatusCode};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use indicatif::HumanCount;
+use timingwheel::TimingWheel;
+use timingwheel_examples::Count;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
-use crate::Limits;
-use crate::books::Books;
+use crate::{Limits, answer, serve};
 
 /// How long a good client thinks, as a share of the header timeout: so much less that it is not closed for that.
 const THINK: Range<f64> = 0.02..0.4;
@@ -201,4 +208,215 @@ fn until_closed(read: io::Result<usize>) -> io::Result<usize> {
 
 fn between(random: &mut Rng, range: Range<f64>) -> f64 {
     range.start + random.f64() * (range.end - range.start)
+}
+
+// The server, and its counts.
+
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) wheel: TimingWheel,
+    pub(crate) limits: Limits,
+    pub(crate) books: Arc<Books>,
+}
+
+impl Server {
+    /// Serves connections until it is told to stop, and those that are open then to their end.
+    pub(crate) async fn run(
+        self,
+        listener: TcpListener,
+        mut stop: oneshot::Receiver<()>,
+    ) -> Result<(), BoxError> {
+        let mut connections = JoinSet::new();
+        loop {
+            select! {
+                _ = &mut stop => break,
+                accepted = listener.accept() => {
+                    let (stream, _) = accepted?;
+                    connections.spawn(self.clone().serve(stream));
+                }
+                Some(ended) = connections.join_next() => ended?,
+            }
+        }
+        while let Some(ended) = connections.join_next().await {
+            ended?;
+        }
+        Ok(())
+    }
+
+    async fn serve(self, stream: TcpStream) {
+        let Self { wheel, limits, books } = &self;
+        books.accepted.add();
+        let talk = Arc::new(Talk { requests: Count::default(), waits_since: Mutex::new(Instant::now()) });
+        let service = service_fn({
+            let (server, talk) = (self.clone(), talk.clone());
+            move |request| {
+                let (server, talk) = (server.clone(), talk.clone());
+                async move {
+                    talk.requests.add();
+                    let response = server.answer(request).await;
+                    *talk.waits_since() = Instant::now();
+                    response
+                }
+            }
+        });
+        let mut requests_till_old = None;
+        let closes = |due| {
+            books.keep_alive_ends.note(due);
+            requests_till_old = Some(talk.requests.get());
+        };
+        let served = serve(stream, service, wheel, *limits, closes).await;
+        // One whose head was on its way is answered before the connection closes.
+        if requests_till_old.is_some_and(|requests| talk.requests.get() > requests + 1) {
+            books.outlived.add();
+        }
+        // Any other error is that of a client that left.
+        if served.is_err_and(|error| error.is_timeout()) {
+            let deadline = *talk.waits_since() + limits.header_timeout;
+            books.head_timeouts.note(deadline);
+        }
+        books.ended.add();
+    }
+
+    /// Does what a request asks for, unless that takes too long.
+    async fn answer(self, request: Request<Incoming>) -> io::Result<Response<Empty<Bytes>>> {
+        let Self { wheel, limits, books } = &self;
+        let asked = Instant::now();
+        let work = tower::service_fn(|request| self.work(request));
+        let answer = answer(request, work, wheel, *limits).await.map_err(io::Error::other)?;
+        if answer.status() == StatusCode::GATEWAY_TIMEOUT {
+            books.request_timeouts.note(asked + limits.request_timeout);
+        }
+        Ok(answer)
+    }
+
+    /// Works for as many microseconds as the path says.
+    async fn work(&self, request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, ParseIntError> {
+        self.books.work_started.add();
+        let mut work = Work { books: &self.books, is_finished: false };
+        let micros = request.uri().path().trim_start_matches('/').parse()?;
+        self.wheel.sleep(Duration::from_micros(micros)).await;
+        work.is_finished = true;
+        Ok(Response::new(Empty::new()))
+    }
+}
+
+/// The exchange on a connection so far.
+struct Talk {
+    requests: Count,
+    /// Since when hyper has waited for a head, or a little earlier.
+    waits_since: Mutex<Instant>,
+}
+
+impl Talk {
+    fn waits_since(&self) -> MutexGuard<'_, Instant> {
+        self.waits_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Work that was started. Dropped before it is finished, it was stopped.
+struct Work<'a> {
+    books: &'a Books,
+    is_finished: bool,
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        let Books { work_finished, work_stopped, .. } = self.books;
+        if self.is_finished { work_finished } else { work_stopped }.add();
+    }
+}
+
+// The counts of server and clients.
+
+/// A greater lateness counts as this.
+const LATEST: Duration = Duration::from_secs(60);
+/// How many digits of a lateness are kept.
+const DIGITS: u8 = 3;
+
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    // The server's.
+    pub(crate) accepted: Count,
+    pub(crate) ended: Count,
+    pub(crate) head_timeouts: Limit,
+    pub(crate) request_timeouts: Limit,
+    pub(crate) keep_alive_ends: Limit,
+    /// Connections on which requests went on after they were told to close.
+    pub(crate) outlived: Count,
+    pub(crate) work_started: Count,
+    pub(crate) work_finished: Count,
+    pub(crate) work_stopped: Count,
+    // The clients'.
+    pub(crate) requests: Count,
+    pub(crate) done: Count,
+    pub(crate) timed_out: Count,
+    /// The server closed the connection as the request was on its way, so it went over another one.
+    pub(crate) asked_again: Count,
+    /// Requests that got done though their work takes longer than they may.
+    pub(crate) slow_done: Count,
+    /// Requests that were cut off though their work takes less.
+    pub(crate) quick_cut_off: Count,
+    /// Good connections that the machine let wait for longer than a head may take, so the server closed them.
+    pub(crate) held_up: Count,
+    /// Connections of slow clients that were closed.
+    pub(crate) slow_closed: Count,
+    /// Connections of idle clients that were closed.
+    pub(crate) idle_closed: Count,
+    /// Connections of both kinds that were closed before the header timeout.
+    pub(crate) closed_early: Count,
+}
+
+impl Books {
+    pub(crate) fn in_words(&self) -> String {
+        format!(
+            "{} requests, {} timed out, {} slow, {} idle",
+            HumanCount(self.requests.get()),
+            HumanCount(self.timed_out.get()),
+            HumanCount(self.slow_closed.get()),
+            HumanCount(self.idle_closed.get())
+        )
+    }
+}
+
+/// How often a limit was reached, and how late.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    early: Count,
+    late: Mutex<Histogram<u64>>,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        let latest = u64::try_from(LATEST.as_nanos()).expect("a minute in nanoseconds");
+        let late = Histogram::new_with_max(latest, DIGITS).expect("a range and digits that it takes");
+        Self { early: Count::default(), late: Mutex::new(late) }
+    }
+}
+
+impl Limit {
+    /// Notes that what was due at `deadline` has happened now.
+    pub(crate) fn note(&self, deadline: Instant) {
+        match Instant::now().checked_duration_since(deadline) {
+            None => self.early.add(),
+            // Saturating because the histogram has a latest anyway.
+            Some(late) => self.lock().saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    pub(crate) fn early(&self) -> u64 {
+        self.early.get()
+    }
+
+    pub(crate) fn reached(&self) -> u64 {
+        self.early() + self.lock().len()
+    }
+
+    /// The lateness that a share of the times stayed within.
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
+        Duration::from_nanos(self.lock().value_at_quantile(share))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Histogram<u64>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
