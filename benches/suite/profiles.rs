@@ -15,17 +15,14 @@ use crate::sides::{Rig, Slept, Wakes, arm_all, deadlines, multi_thread, sleep_in
 use crate::support::{Case, Findings, Scale, Table, Unit, cpu_time, median, number, rounds};
 
 pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, question, run| Case { name, question, run };
     vec![
-        Case {
-            name: "profiles_cost",
-            question: "What do arming and pending timers cost with each profile of settings?",
-            run: cost,
-        },
-        Case {
-            name: "profiles_lateness",
-            question: "How late are timers with each profile of settings, and what CPU time does that take?",
-            run: lateness,
-        },
+        case("profiles_cost", "What do arming and pending timers cost with each profile of settings?", cost),
+        case(
+            "profiles_lateness",
+            "How late are timers with each profile of settings, and what CPU time does that take?",
+            lateness,
+        ),
     ]
 }
 

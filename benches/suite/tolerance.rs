@@ -21,17 +21,14 @@ use crate::support::{
 };
 
 pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, question, run| Case { name, question, run };
     vec![
-        Case {
-            name: "tolerance_core",
-            question: "What does it save the core that timers may be late?",
-            run: core,
-        },
-        Case {
-            name: "tolerance_wheel",
-            question: "What does it save a process with 100,000 idle connections that timers may be late?",
-            run: wheel,
-        },
+        case("tolerance_core", "What does it save the core that timers may be late?", core),
+        case(
+            "tolerance_wheel",
+            "What does it save a process with 100,000 idle connections that timers may be late?",
+            wheel,
+        ),
     ]
 }
 

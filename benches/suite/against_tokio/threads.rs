@@ -14,9 +14,7 @@ use tokio::task::yield_now;
 
 use super::{SIDES, row, row_of_values, targets};
 use crate::sides::{FAR, Rig, Timers, Tokio, assert_pending, join};
-use crate::support::{
-    Axis, Better, Chart, Comparison, Findings, Scale, Table, Unit, median, number, rounds, target, time,
-};
+use crate::support::{Comparison, Findings, Scale, Table, Unit, median, number, rounds, target, time};
 
 /// Of a case: how many tasks, and how many timeouts each makes.
 #[derive(Clone, Copy)]
@@ -118,23 +116,12 @@ pub(super) fn workers(scale: Scale) -> Findings {
         let cells = (0..RATES.len()).map(|side| Unit::PerSecond.show(typical(place, side)));
         rates = rates.row([workers.to_string()].into_iter().chain(cells));
     }
-    let mut chart = Chart::new(
-        "workers",
-        "timeout(30 s, yield) in 64 tasks",
-        Better::More,
-        Axis::linear("worker threads"),
-        Axis::linear("million operations per second"),
-    );
-    for (side, name) in RATES.into_iter().enumerate() {
-        let points = workers.iter().enumerate().map(|(place, &n)| (n as f64, typical(place, side) / 1e6));
-        chart = chart.series(name, points.collect());
-    }
     let targets = targets().row(row(&cost, Some(0.5))).row(row_of_values(
         "64 tasks, operations per second from 1 to 2 workers",
         [ours, tokio].map(|growth| format!("{} times", number(growth))),
         target(format!("at least {GROWTH} times"), ours >= GROWTH),
     ));
-    Findings { tables: vec![targets, rates], charts: vec![chart] }
+    Findings { tables: vec![targets, rates], charts: Vec::new() }
 }
 
 /// How many workers 256 tasks have, and the target.

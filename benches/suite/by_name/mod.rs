@@ -256,7 +256,6 @@ fn timeouts(scale: Scale) -> Findings {
         let current_thread = [Some(0.8), Some(0.9), Some(0.9), Some(0.9)];
         Findings::from_iter([
             measure_timeouts(scale, "1 worker", &Rig::on_workers(1), multi_thread),
-            measure_timeouts(scale, "2 workers", &Rig::on_workers(2), [None; 4]),
             measure_timeouts(
                 scale,
                 "1 thread",
@@ -275,9 +274,7 @@ fn measure_timeouts(scale: Scale, runtime: &'static str, rig: &Rig, limits: [Opt
     let mut rows = Rows::new("Timeouts", runtime, build_name());
     for (operation, parts) in [
         (Operation::Ready, &[("ready", ready)][..]),
-        (Operation::ReadyInBox, &[("ready, in a box", None)]),
         (Operation::PendingOnce, &[("pending once", once)]),
-        (Operation::PendingOnceInBox, &[("pending once, in a box", None)]),
         (Operation::ManyInBoxes, &[("armed", armed), ("dropped", dropped)]),
     ] {
         eprintln!("{runtime}: {operation:?}");
@@ -292,9 +289,7 @@ fn measure_timeouts(scale: Scale, runtime: &'static str, rig: &Rig, limits: [Opt
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Ready,
-    ReadyInBox,
     PendingOnce,
-    PendingOnceInBox,
     ManyInBoxes,
 }
 
@@ -313,24 +308,11 @@ impl Load for Repeated {
                     assert_ready(pin!(timers.timeout(black_box(FAR), ready(()))), cx);
                 }
             })],
-            Operation::ReadyInBox => vec![thread_cpu(|| {
-                for _ in 0..count {
-                    assert_ready(black_box(Box::pin(timers.timeout(black_box(FAR), ready(())))).as_mut(), cx);
-                }
-            })],
             Operation::PendingOnce => vec![thread_cpu(|| {
                 for _ in 0..count {
                     let mut timeout = pin!(timers.timeout(black_box(FAR), PendingOnce::default()));
                     assert_pending(timeout.as_mut(), cx);
                     assert_ready(timeout, cx);
-                }
-            })],
-            Operation::PendingOnceInBox => vec![thread_cpu(|| {
-                for _ in 0..count {
-                    let timeout = Box::pin(timers.timeout(black_box(FAR), PendingOnce::default()));
-                    let mut timeout = black_box(timeout);
-                    assert_pending(timeout.as_mut(), cx);
-                    assert_ready(timeout.as_mut(), cx);
                 }
             })],
             Operation::ManyInBoxes => {
@@ -350,8 +332,8 @@ impl Load for Repeated {
 
     fn armed(&self) -> usize {
         match self.operation {
-            Operation::Ready | Operation::ReadyInBox => 0,
-            Operation::PendingOnce | Operation::PendingOnceInBox | Operation::ManyInBoxes => self.count,
+            Operation::Ready => 0,
+            Operation::PendingOnce | Operation::ManyInBoxes => self.count,
         }
     }
 }

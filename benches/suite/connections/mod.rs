@@ -4,46 +4,43 @@
 //! each, ours or tokio's, which is the usual way. Each connection has a task of its own. The cases prove that every
 //! byte went through, which reads had to wait, and how many timers the wheel saw.
 
-use std::future::poll_fn;
+use std::future::pending;
 use std::io;
 use std::io::Write;
 use std::os::unix::net::UnixStream as Blocking;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use timingwheel::{IdleGuard, TimingWheel};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::net::UnixStream;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::task::coop::unconstrained;
 
-use crate::sides::multi_thread;
+use crate::sides::{Timeouts, Tokio, Wakes, assert_pending, join, multi_thread};
 use crate::support::{
-    Axis, Better, Case, Chart, Comparison, Duel, Findings, Scale, Table, Unit, connections_allowed, median,
-    number, resident_bytes, rounds,
+    Case, Comparison, Duel, Findings, Scale, Table, Unit, connections_allowed, median, number,
+    resident_bytes, rounds,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, question, run| Case { name, question, run };
     vec![
-        Case {
-            name: "connections_streams",
-            question: "What does a read from memory cost more when idle connections are to be noticed?",
-            run: streams,
-        },
-        Case {
-            name: "connections_sockets",
-            question: "What does a read from a socket cost more when idle connections are to be noticed?",
-            run: sockets,
-        },
-        Case {
-            name: "connections_memory",
-            question: "How much memory does it take to notice an idle connection?",
-            run: memory,
-        },
+        case(
+            "connections_streams",
+            "What does a read from memory cost more when idle connections are to be noticed?",
+            streams,
+        ),
+        case(
+            "connections_sockets",
+            "What does a read from a socket cost more when idle connections are to be noticed?",
+            sockets,
+        ),
+        case("connections_memory", "How much memory does it take to notice an idle connection?", memory),
     ]
 }
 
@@ -53,32 +50,22 @@ pub(crate) fn cases() -> Vec<Case> {
 const LIMIT: Duration = Duration::from_secs(30);
 
 trait Watch<S>: Send + 'static {
-    fn new(stream: S, wheel: &TimingWheel) -> Self;
     fn read(&mut self, byte: &mut [u8; 1]) -> impl Future<Output = io::Result<usize>> + Send;
     fn into_inner(self) -> S;
 }
 
-struct Bare<S>(S);
-
-impl<S: AsyncRead + Unpin + Send + 'static> Watch<S> for Bare<S> {
-    fn new(stream: S, _wheel: &TimingWheel) -> Self {
-        Self(stream)
-    }
-
+/// By nothing.
+impl<S: AsyncRead + Unpin + Send + 'static> Watch<Self> for Counted<S> {
     async fn read(&mut self, byte: &mut [u8; 1]) -> io::Result<usize> {
-        self.0.read(byte).await
+        AsyncReadExt::read(self, byte).await
     }
 
-    fn into_inner(self) -> S {
-        self.0
+    fn into_inner(self) -> Self {
+        self
     }
 }
 
 impl<S: AsyncRead + Unpin + Send + 'static> Watch<S> for IdleGuard<S> {
-    fn new(stream: S, wheel: &TimingWheel) -> Self {
-        wheel.idle_guard(stream).with_read_limit(LIMIT)
-    }
-
     async fn read(&mut self, byte: &mut [u8; 1]) -> io::Result<usize> {
         AsyncReadExt::read(self, byte).await
     }
@@ -88,38 +75,19 @@ impl<S: AsyncRead + Unpin + Send + 'static> Watch<S> for IdleGuard<S> {
     }
 }
 
-struct OurTimeouts<S> {
+/// By a timeout round each read.
+struct Timed<S, T> {
     stream: S,
-    wheel: TimingWheel,
+    timers: T,
 }
 
-impl<S: AsyncRead + Unpin + Send + 'static> Watch<S> for OurTimeouts<S> {
-    fn new(stream: S, wheel: &TimingWheel) -> Self {
-        Self { stream, wheel: wheel.clone() }
-    }
-
+impl<S: AsyncRead + Unpin + Send + 'static, T: Timeouts<Elapsed: Into<io::Error>>> Watch<S> for Timed<S, T> {
     async fn read(&mut self, byte: &mut [u8; 1]) -> io::Result<usize> {
-        self.wheel.timeout(LIMIT, self.stream.read(byte)).await?
+        self.timers.timeout(LIMIT, self.stream.read(byte)).await.map_err(Into::into)?
     }
 
     fn into_inner(self) -> S {
         self.stream
-    }
-}
-
-struct TokioTimeouts<S>(S);
-
-impl<S: AsyncRead + Unpin + Send + 'static> Watch<S> for TokioTimeouts<S> {
-    fn new(stream: S, _wheel: &TimingWheel) -> Self {
-        Self(stream)
-    }
-
-    async fn read(&mut self, byte: &mut [u8; 1]) -> io::Result<usize> {
-        tokio::time::timeout(LIMIT, self.0.read(byte)).await?
-    }
-
-    fn into_inner(self) -> S {
-        self.0
     }
 }
 
@@ -204,7 +172,7 @@ struct Bench<S, P> {
 impl<S: AsyncRead + Unpin + Send + 'static, P: Peer> Bench<S, P> {
     /// One worker, so that a task that has read is back at waiting before the next sweep begins.
     fn new(pool: impl FnOnce() -> Pool<S, P>) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime = multi_thread(1);
         let (wheel, pool) = runtime.block_on(async { (TimingWheel::new(), pool()) });
         Self { runtime, wheel, pool: Some(pool) }
     }
@@ -212,21 +180,29 @@ impl<S: AsyncRead + Unpin + Send + 'static, P: Peer> Bench<S, P> {
     /// Nanoseconds for each read, by round and in it by way of watching.
     fn run(&mut self, scale: Scale, load: Load) -> Vec<Vec<f64>> {
         let this = std::cell::RefCell::new(self);
+        let guard = |stream, wheel: &TimingWheel| wheel.idle_guard(stream).with_read_limit(LIMIT);
+        let ours = |stream, wheel: &TimingWheel| Timed { stream, timers: wheel.clone() };
+        let tokio = |stream, _: &TimingWheel| Timed { stream, timers: Tokio };
         let mut sides: [&mut dyn FnMut() -> f64; WAYS.len()] = [
-            &mut || this.borrow_mut().once::<Bare<Counted<S>>>(load, Timers::None),
-            &mut || this.borrow_mut().once::<IdleGuard<Counted<S>>>(load, Timers::OnePerConnection),
-            &mut || this.borrow_mut().once::<OurTimeouts<Counted<S>>>(load, Timers::OnePerWait),
-            &mut || this.borrow_mut().once::<TokioTimeouts<Counted<S>>>(load, Timers::None),
+            &mut || this.borrow_mut().once(load, Timers::None, |stream, _| stream),
+            &mut || this.borrow_mut().once(load, Timers::OnePerConnection, guard),
+            &mut || this.borrow_mut().once(load, Timers::OnePerWait, ours),
+            &mut || this.borrow_mut().once(load, Timers::None, tokio),
         ];
         // The first does not count: in it caches and pools get warm.
         rounds(scale.rounds() + 1, &mut sides).split_off(1)
     }
 
-    fn once<W: Watch<Counted<S>>>(&mut self, load: Load, timers: Timers) -> f64 {
+    fn once<W: Watch<Counted<S>>>(
+        &mut self,
+        load: Load,
+        timers: Timers,
+        watch: fn(Counted<S>, &TimingWheel) -> W,
+    ) -> f64 {
         let (pool, wheel) = (self.pool.take().expect("it is given back"), self.wheel.clone());
         let connections = pool.streams.len();
         let before = wheel.stats();
-        let run = self.runtime.spawn(unconstrained(sweep_all::<S, P, W>(pool, wheel, load, timers)));
+        let run = self.runtime.spawn(unconstrained(sweep_all(pool, wheel, load, timers, watch)));
         let (mut pool, time) = self.runtime.block_on(run).expect("it does not panic");
 
         let waits: usize = pool.streams.iter_mut().map(Counted::take_waits).sum();
@@ -254,6 +230,7 @@ async fn sweep_all<S, P: Peer, W: Watch<Counted<S>>>(
     wheel: TimingWheel,
     load: Load,
     timers: Timers,
+    watch: fn(Counted<S>, &TimingWheel) -> W,
 ) -> (Pool<S, P>, Duration)
 where
     S: AsyncRead + Unpin + Send + 'static,
@@ -265,7 +242,7 @@ where
         .into_iter()
         .map(|stream| {
             let (wheel, sweep) = (wheel.clone(), sweep.clone());
-            tokio::spawn(async move { connection(W::new(stream, &wheel), load, &sweep).await })
+            tokio::spawn(async move { connection(watch(stream, &wheel), load, &sweep).await })
         })
         .collect();
     sweep.over().await;
@@ -281,11 +258,7 @@ where
     }
     let time = start.elapsed();
 
-    let mut streams = Vec::with_capacity(connections);
-    for task in tasks {
-        streams.push(task.await.expect("it does not panic"));
-    }
-    (Pool { streams, peers }, time)
+    (Pool { streams: join(tasks).await, peers }, time)
 }
 
 async fn connection<S, W: Watch<S>>(mut watched: W, load: Load, sweep: &Sweep) -> S {
@@ -375,10 +348,10 @@ fn more(found: &[Vec<f64>], way: usize) -> f64 {
     median(found.iter().map(|round| round[way] - round[BARE]))
 }
 
+const CONNECTIONS: usize = 10_000;
+
 // Reads from memory, where what a timer costs is most of what there is to see.
 
-/// For the chart.
-const FEWER: [usize; 2] = [100, 1_000];
 /// Reads of each connection in a run that have to wait.
 const WAITS: usize = 8;
 const READY_IN_A_ROW: usize = 64;
@@ -391,50 +364,24 @@ impl Peer for DuplexStream {
     }
 }
 
-fn pool(connections: usize) -> Pool<DuplexStream, DuplexStream> {
-    (0..connections).map(|_| duplex(READY_IN_A_ROW)).collect()
-}
-
 fn streams(scale: Scale) -> Findings {
     let connections = scale.of(CONNECTIONS);
-    let waits = Load { sweeps: WAITS, in_a_row: 1 };
-    let mut bench = Bench::new(|| pool(connections));
+    let mut bench = Bench::new(|| (0..connections).map(|_| duplex(READY_IN_A_ROW)).collect::<Pool<_, _>>());
     eprintln!("reads that wait");
-    let waiting = bench.run(scale, waits);
+    let waiting = bench.run(scale, Load { sweeps: WAITS, in_a_row: 1 });
     eprintln!("reads that are ready");
     let ready = bench.run(scale, Load { sweeps: 1, in_a_row: READY_IN_A_ROW });
 
-    let mut by_connections = vec![(connections, waiting.clone())];
-    for fewer in FEWER.map(|connections| scale.of(connections)) {
-        eprintln!("{fewer} connections");
-        // As many reads as with all of them, so that a run is as long.
-        let sweeps = WAITS * connections / fewer;
-        by_connections.push((fewer, Bench::new(|| pool(fewer)).run(scale, Load { sweeps, in_a_row: 1 })));
-    }
-    by_connections.sort_by_key(|(connections, _)| *connections);
-    let mut chart = Chart::new(
-        "connections",
-        "What it costs to watch a read that waits",
-        Better::Less,
-        Axis::log("connections"),
-        Axis::linear("ns more than a read that nobody watches"),
-    );
-    for (way, name) in WAYS.into_iter().enumerate().filter(|(way, _)| *way != BARE) {
-        let points =
-            by_connections.iter().map(|(connections, found)| (*connections as f64, more(found, way)));
-        chart = chart.series(&name.replace('`', ""), points.collect());
-    }
     let waiting = table("Reads of 10,000 connections from memory, each of which has to wait", &waiting).note(
         "A peer sends one byte at a time, which a task wakes up for, reads, and waits again. With a guard the wheel has \
          seen one timer for each connection in all; with timeouts, one for each read.",
     );
     let ready = table("Reads of 10,000 connections from memory, of which one in 64 has to wait", &ready);
-    Findings { tables: vec![waiting, ready], charts: vec![chart] }
+    Findings { tables: vec![waiting, ready], charts: Vec::new() }
 }
 
 // Reads from sockets, where the kernel costs most.
 
-const CONNECTIONS: usize = 10_000;
 /// Reads of each connection in a run that have to wait.
 const SOCKET_WAITS: usize = 2;
 const SOCKETS_READY_IN_A_ROW: usize = 8;
@@ -481,13 +428,6 @@ impl AsyncRead for Silent {
     }
 }
 
-/// A task that is never run.
-struct Task;
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {}
-}
-
 /// The growth of the process's memory for each of so many, which are all kept.
 fn each<T>(connections: usize, make: impl FnMut() -> T) -> (Option<f64>, Vec<T>) {
     let before = resident_bytes();
@@ -496,12 +436,21 @@ fn each<T>(connections: usize, make: impl FnMut() -> T) -> (Option<f64>, Vec<T>)
     (growth.map(|growth| growth / connections as f64), all)
 }
 
+fn pending_timeout<'t, T: Timeouts>(
+    timers: &'t T,
+    waker: &Waker,
+) -> Pin<Box<impl Future<Output = Result<(), T::Elapsed>> + use<'t, T>>> {
+    let mut timeout = Box::pin(timers.timeout(LIMIT, pending()));
+    assert_pending(timeout.as_mut(), &mut Context::from_waker(waker));
+    timeout
+}
+
 fn memory(scale: Scale) -> Findings {
     let connections = scale.of(MANY_CONNECTIONS);
     let runtime = multi_thread(1);
     let _within = runtime.enter();
     let wheel = TimingWheel::new();
-    let waker = Waker::from(Arc::new(Task));
+    let waker = Waker::from(Arc::<Wakes>::default());
     let cx = &mut Context::from_waker(&waker);
     let mut byte = [0];
 
@@ -511,17 +460,9 @@ fn memory(scale: Scale) -> Findings {
         guard
     });
     assert_eq!(wheel.pending(), connections, "one timer for each guard");
-    let (ours, our_timeouts) = each(connections, || {
-        let mut timeout = Box::pin(wheel.timeout(LIMIT, poll_fn(|_| Poll::<()>::Pending)));
-        assert!(timeout.as_mut().poll(cx).is_pending());
-        timeout
-    });
+    let (ours, our_timeouts) = each(connections, || pending_timeout(&wheel, &waker));
     assert_eq!(wheel.pending(), 2 * connections, "one timer for each timeout");
-    let (tokio, tokio_timeouts) = each(connections, || {
-        let mut timeout = Box::pin(tokio::time::timeout(LIMIT, poll_fn(|_| Poll::<()>::Pending)));
-        assert!(timeout.as_mut().poll(cx).is_pending());
-        timeout
-    });
+    let (tokio, tokio_timeouts) = each(connections, || pending_timeout(&Tokio, &waker));
     let show =
         |bytes: Option<f64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Unit::Bytes.show(bytes));
     let size = |bytes: usize| Unit::Bytes.show(bytes as f64);

@@ -1,4 +1,5 @@
-//! The structures: lists, heaps, a tree and wheels, the trait through which they are measured, and the store of those that need one.
+//! The structures: lists, heaps, a tree and wheels. Before them the trait through which they are measured, and the store
+//! of those that need one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,8 +1,10 @@
-//! What a case finds: tables, charts, rounds of both sides with their medians, and numbers as text. And how much work it does.
+//! How much work a case does, and what it finds: rounds of both sides with their medians, tables, charts, and numbers as
+//! text.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 
 // A table, and what in it is ours beside a rival's.
@@ -542,18 +544,11 @@ pub(crate) fn number(value: f64) -> String {
         _ => 0,
     };
     let text = format!("{value:.decimals$}");
-    let (whole, fraction) = text.split_once('.').map_or((&*text, None), |(whole, rest)| (whole, Some(rest)));
-    let digits = whole.trim_start_matches('-').len();
-    let mut grouped = String::new();
-    for (place, digit) in whole.chars().enumerate() {
-        let left = whole.len() - place;
-        if digit != '-' && left < digits && left % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    match fraction {
-        Some(fraction) => format!("{grouped}.{fraction}"),
-        None => grouped,
-    }
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) => (whole, format!(".{fraction}")),
+        None => (&*text, String::new()),
+    };
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let grouped = digits.parse().map_or_else(|_| digits.to_owned(), |whole| HumanCount(whole).to_string());
+    format!("{sign}{grouped}{fraction}")
 }
