@@ -8,6 +8,7 @@ mod against;
 mod delay_queue;
 pub(crate) mod host;
 
+/// For the case `purgatory`.
 pub(crate) use crate::sides as timers;
 use crate::support::Case;
 
