@@ -1,4 +1,4 @@
-//! Characters, their spells, and the effects of these.
+//! The world of the game, and a map that is compared with its events.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -11,6 +11,8 @@ use timingwheel::time::delay_queue::Key;
 use tokio::time::Instant;
 
 use crate::next_due;
+
+// Characters, their spells, and the effects of these.
 
 pub(crate) struct Spell {
     /// Until the caster can cast it again.

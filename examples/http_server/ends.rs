@@ -1,4 +1,4 @@
-//! The clients: good, slow and idle ones. They use tokio's timers, so all timers of the wheel are the server's.
+//! Both ends of the connections, and their counts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +27,8 @@ use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
 use crate::{Limits, answer, serve};
+
+// The clients: good, slow and idle ones. They use tokio's timers, so all timers of the wheel are the server's.
 
 /// How long a good client thinks, as a share of the header timeout: so much less that it is not closed for that.
 const THINK: Range<f64> = 0.02..0.4;

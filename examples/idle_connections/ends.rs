@@ -1,4 +1,4 @@
-//! The server's books: how each connection ended.
+//! Both ends of the connections, and their books.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,6 +16,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::echo;
+
+// The server's books: how each connection ended.
 
 /// The server's books of a connection.
 pub(crate) struct Connection {

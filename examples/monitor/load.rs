@@ -1,4 +1,4 @@
-//! Clients that make calls with timeouts, and count how the calls end.
+//! The clients, and a scraper of the metrics.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,6 +20,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::BoxError;
+
+// Clients that make calls with timeouts, and count how the calls end.
 
 /// How long a call may take, and how long it takes: one in four takes too long.
 const LIMIT: Duration = Duration::from_millis(30);

@@ -1,4 +1,4 @@
-//! The server that Prometheus, a load balancer and people ask.
+//! The server, and the figures of its page.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,6 +22,8 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, interval};
 
 use crate::{Bounds, BoxError, answer_health, answer_prometheus};
+
+// The server that Prometheus, a load balancer and people ask.
 
 /// Health is judged by what happened in so many seconds.
 const SECONDS: usize = 10;

@@ -1,4 +1,4 @@
-//! A client waits, asks and checks the answer. Now and then it falls silent, to see whether the server hangs up.
+//! The clients, and how many of them the file limit allows.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,6 +17,8 @@ use tokio::time::Instant;
 use crate::report::Books;
 use crate::server::{Answer, Request, Status, Timers, Watched, unless_closed};
 use crate::{LONGEST_THINK, Settings, server::read_greeting};
+
+// A client waits, asks and checks the answer. Now and then it falls silent, to see whether the server hangs up.
 
 pub(crate) struct Client<T> {
     pub(crate) server: SocketAddr,

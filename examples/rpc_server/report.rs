@@ -1,4 +1,4 @@
-//! The closing table.
+//! The closing table, its checks, and the counts of a run.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 use timingwheel_examples::{Count, in_words, unless_too_busy};
 
 use crate::Outcome;
+
+// The closing table.
 
 /// A figure of a run, if the run has it.
 enum Figure {

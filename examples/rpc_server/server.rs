@@ -1,4 +1,4 @@
-//! The server, and its counts.
+//! The server: its protocol, its timers, and the work behind a request.
 
 use std::io;
 use std::io::ErrorKind;
@@ -19,6 +19,8 @@ use tokio::time::Instant;
 
 use crate::report::{Books, Gauge, Held};
 use crate::{Closed, serve};
+
+// The server, and its counts.
 
 #[derive(Clone)]
 pub(crate) struct Server<T> {

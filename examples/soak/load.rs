@@ -1,4 +1,4 @@
-//! The tasks. Each uses the wheel in its own way until the end.
+//! The load: tasks, connections and stalls, and their counts.
 
 use std::future::{pending, poll_fn};
 use std::io::ErrorKind;
@@ -20,6 +20,8 @@ use tokio::runtime::worker_index;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
+
+// The tasks. Each uses the wheel in its own way until the end.
 
 /// The time of a call that is always in time.
 const PATIENCE: Duration = Duration::from_secs(30);
