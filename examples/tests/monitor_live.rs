@@ -386,7 +386,7 @@ struct Monitor {
 impl Monitor {
     /// Starts it for longer than any test takes.
     fn start() -> Self {
-        let test = std::env::current_exe().expect("this program has a path");
+        let test = env::current_exe().expect("this program has a path");
         let example: PathBuf =
             test.ancestors().nth(2).expect("a target folder").join("examples").join("monitor");
         assert!(example.exists(), "{} must be built first", example.display());
@@ -414,15 +414,15 @@ struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("timingwheel-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = env::temp_dir().join(format!("timingwheel-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
         Self(folder)
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
