@@ -32,8 +32,7 @@ async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection
     Ok(())
 }
 
-#[path = "../shared/limits.rs"]
-mod limits;
+use timingwheel_examples as limits;
 mod run;
 mod server;
 mod ways;
