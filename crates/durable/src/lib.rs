@@ -92,22 +92,20 @@
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and their tests |
 // | `tables` | pure: the meaning of each call of a store, over five maps |
 // | `store`, `id`, `error` | the trait, and the types of its questions and answers |
-// | `promises`, `sizing`, `many_instances`, `coming_from` | pages without code |
+// | `guide` | pages without code, from the folder `docs` |
 
 mod backoff;
 mod builder;
 mod clock;
-pub mod coming_from;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod durable;
 mod error;
 mod events;
+mod guide;
 mod handler;
 mod health;
 mod id;
-#[cfg(feature = "postgres")]
-pub mod many_instances;
 mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -116,14 +114,11 @@ mod outside;
 mod outside_store;
 #[cfg(feature = "postgres")]
 mod postgres;
-pub mod promises;
 #[cfg(feature = "redb")]
 mod redb;
 mod runner;
 mod save;
 mod shared;
-#[cfg(feature = "postgres")]
-pub mod sizing;
 pub mod store;
 mod tables;
 mod window;
@@ -133,6 +128,9 @@ pub use builder::Builder;
 pub use clock::{Clock, SetClock, SystemClock};
 pub use durable::{Cancelled, Durable, Moved};
 pub use error::Error;
+pub use guide::{coming_from, promises};
+#[cfg(feature = "postgres")]
+pub use guide::{many_instances, sizing};
 pub use handler::{Answer, HandlerError, HandlerResult, Kind, Lost, Run};
 pub use health::{Health, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};
