@@ -57,7 +57,7 @@
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
-//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
+//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
@@ -77,7 +77,7 @@
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
 //! | `metrics` | `metrics`: the statistics for any exporter of the crate `metrics` |
-//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has taken over, the timers of this process start or stop |
+//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another instance has taken over, the timers of this process start or stop |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //! | `conformance` | `conformance!`, which tests stores of your own |
 

@@ -245,7 +245,7 @@ impl Saver {
     /// All saves of a batch get the same error. They may be stored all the same.
     fn failed(&self, error: &Error, replies: Vec<oneshot::Sender<Result<Saved, Error>>>) {
         self.shared.failed(error);
-        drop(self.runner.send(Command::LookAnew));
+        drop(self.runner.send(Command::LoadAnew));
         for reply in replies {
             drop(reply.send(Err(error.again())));
         }

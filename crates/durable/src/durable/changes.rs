@@ -1,4 +1,4 @@
-//! Cancels and moves of timers, and revivals of buried ones.
+//! Cancels and moves timers, and retries or deletes buried ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,7 +160,7 @@ impl Durable {
             let answer = call.await;
             let command = match &answer {
                 Ok(answer) => stored(answer).map(|near| Command::Saved(vec![near])),
-                Err(_) => Some(Command::LookAnew),
+                Err(_) => Some(Command::LoadAnew),
             };
             // A runner that has stopped arms nothing.
             if let Some(command) = command {
@@ -206,11 +206,11 @@ impl Durable {
     ///
     /// # Errors
     /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
-    pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
+    pub async fn retry_buried(&self, id: TimerId) -> Result<Taken, Error> {
         let now = self.now();
-        let reviving = self.0.store.clone().unbury(id, Some(now));
+        let retrying = self.0.store.clone().unbury(id, Some(now));
         let stored = |taken: &Taken| if let Taken::Stored(near) = taken { Some(*near) } else { None };
-        self.tell_of(reviving, stored).await
+        self.tell_of(retrying, stored).await
     }
 
     /// Deletes a buried timer.

@@ -1,4 +1,4 @@
-//! The calls that save, cancel and move timers, and revive or delete buried ones. Each is one statement, whose meaning is in
+//! The calls that save, cancel and move timers, and retry or delete buried ones. Each is one statement, whose meaning is in
 //! `sql/tables_and_functions_1.sql`.
 
 use tokio_postgres::types::Type;

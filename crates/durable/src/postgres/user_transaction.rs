@@ -25,7 +25,7 @@ impl PostgresStore {
     /// Saves a timer in a transaction. It is stored when that commits, together with everything else in it.
     ///
     /// If the timer is due within two minutes, the commit sends a hint to the instance that owns it. If several transactions save
-    /// at the same time, only one sends a hint, and all instances look again a second later. A timer that is committed later still
+    /// at the same time, only one sends a hint, and all instances scan again a second later. A timer that is committed later still
     /// is found when its instance renews its [lease](crate::Builder::lease), each third of that. So keep transactions short if they
     /// save timers that are due soon.
     ///

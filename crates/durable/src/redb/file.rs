@@ -22,7 +22,7 @@ pub(super) struct File {
     options: RedbOptions,
     /// `None` after an error, until the next call. What has failed stays closed by redb until it is opened again.
     open: RwLock<Option<Open>>,
-    /// How many timers were put aside since this was opened, because their bytes could not be read.
+    /// How many damaged timers were found since this was opened.
     damaged: AtomicU64,
 }
 
@@ -71,10 +71,10 @@ impl File {
         &self,
         work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
     ) -> Result<T, RedbError> {
-        self.write_and_put_aside(work, Damaged::new())
+        self.write_and_keep_damaged(work, Damaged::new())
     }
 
-    fn write_and_put_aside<T>(
+    fn write_and_keep_damaged<T>(
         &self,
         work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
         found: Damaged,
@@ -83,7 +83,7 @@ impl File {
             let transaction = begin(database)?;
             let (done, damaged) = {
                 let mut tables = RedbTables::open(&transaction)?;
-                (work(&mut tables)?, tables.put_aside(found)?)
+                (work(&mut tables)?, tables.keep_damaged(found)?)
             };
             transaction.commit()?;
             self.damaged.fetch_add(damaged, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl File {
             Ok((work(&reads)?, reads.damaged()))
         })?;
         if !damaged.is_empty() {
-            self.write_and_put_aside(|_| Ok(()), damaged)?;
+            self.write_and_keep_damaged(|_| Ok(()), damaged)?;
         }
         Ok(read)
     }

@@ -40,7 +40,7 @@ use tables::{RedbReads, RedbTables};
 /// [`compact`](Self::compact). The file stores the number of its format. A file whose format is newer than this version
 /// knows is refused.
 ///
-/// Each timer has its own checksum. A damaged timer is put aside in the file, and all others run.
+/// Each timer has its own checksum. The file keeps the bytes of a damaged timer, and all others run.
 /// [`Stats::damaged`](crate::Stats::damaged) counts them. If a page of the file is damaged, redb may panic. The store
 /// catches the panic, and returns [`RedbError::Damaged`]. Rarely, redb panics a second time while it cleans up, and the
 /// process aborts: once in 2,000 files with random bytes in them.

@@ -1,7 +1,7 @@
 //! The maps in a transaction of redb, writing or reading.
 //!
-//! A row that cannot be read is left out of each answer, and put aside when the transaction ends. So a damaged timer stops no
-//! other.
+//! A row that cannot be read is left out of each answer, and moved to the damaged ones when the transaction ends. So a damaged
+//! timer stops no other.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fn note<T>(
 
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
 macro_rules! maps {
-    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty $(, $aside:ident)?) => {
+    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty $(, $damaged_rows:ident)?) => {
         pub(super) struct $maps$(<$of>)? {
             meta: $table<$($of,)? &'static str, u64>,
             timers: $table<$($of,)? u128, &'static [u8]>,
@@ -68,7 +68,7 @@ macro_rules! maps {
             keys: $table<$($of,)? &'static str, u128>,
             moved: $table<$($of,)? u128, i64>,
             buried: $table<$($of,)? u128, (&'static str, &'static [u8])>,
-            $($aside: Table<'t, (bool, u128), &'static [u8]>,)?
+            $($damaged_rows: Table<'t, (bool, u128), &'static [u8]>,)?
             damaged: RefCell<Damaged>,
         }
 
@@ -82,7 +82,7 @@ macro_rules! maps {
                     keys: transaction.open_table(KEYS)?,
                     moved: transaction.open_table(MOVED)?,
                     buried: transaction.open_table(BURIED)?,
-                    $($aside: transaction.open_table(DAMAGED)?,)?
+                    $($damaged_rows: transaction.open_table(DAMAGED)?,)?
                     damaged: RefCell::default(),
                 })
             }
@@ -90,12 +90,12 @@ macro_rules! maps {
     };
 }
 
-maps!(RedbTables, Table['t], &'t WriteTransaction, aside);
+maps!(RedbTables, Table['t], &'t WriteTransaction, damaged_rows);
 maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
 
 impl RedbTables<'_> {
-    /// Puts damaged timers aside: those found here, and those found by earlier reads. Returns how many there are.
-    pub(super) fn put_aside(&mut self, found: Damaged) -> Result<u64, RedbError> {
+    /// Moves damaged timers out of the way: those found here, and those found by earlier reads. Returns how many there are.
+    pub(super) fn keep_damaged(&mut self, found: Damaged) -> Result<u64, RedbError> {
         let mut count = 0;
         for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
             // Since it was read, it may have been deleted or written again.
@@ -107,7 +107,7 @@ impl RedbTables<'_> {
                 timer.filter(|bytes| Row::from_bytes(at, bytes).is_err())
             };
             let Some(bytes) = bytes else { continue };
-            self.aside.insert((is_buried, at), bytes.as_slice())?;
+            self.damaged_rows.insert((is_buried, at), bytes.as_slice())?;
             if is_buried {
                 self.buried.remove(at)?;
             } else {
@@ -175,7 +175,7 @@ impl Tables for RedbTables<'_> {
         Ok(rows.into_iter().map(Option::flatten).collect())
     }
 
-    /// Damaged bytes stay where they are, for [`put_aside`](Self::put_aside).
+    /// Damaged bytes stay where they are, for [`keep_damaged`](Self::keep_damaged).
     fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
         let (numbers, damaged) = (numbers(places), &self.damaged);
         let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {

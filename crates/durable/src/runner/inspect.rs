@@ -120,7 +120,7 @@ impl Runner {
             Err(error) => {
                 self.shared.failed(&error);
                 // It may have stored runs that were planned again.
-                self.looks_anew = true;
+                self.loads_anew = true;
                 self.inspections.series_at = self.inspections.overdue_at;
             }
         }

@@ -37,7 +37,7 @@ impl Lease {
 
 /// The runner's part in a store that is shared.
 pub(super) struct Share {
-    /// The renewal under way: when it was made, by both clocks, and the time from which it looks for the first due timer.
+    /// The renewal under way: when it was made, by both clocks, and the time from which it scans for the first due timer.
     renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
     pub(super) renew_at: Instant,
     /// A hint came during the renewal, which may not have seen its cause. So the owner renews again.
@@ -52,7 +52,7 @@ pub(super) struct Share {
     pub(super) scanned_from_first: Instant,
 }
 
-/// A look for timers that other instances have stored.
+/// A scan for timers that other instances have stored.
 #[derive(Clone, Copy)]
 pub(super) struct Scan {
     pub(super) after: Place,
@@ -82,7 +82,7 @@ impl Share {
         self.renews_again = self.renewing.is_some();
     }
 
-    pub(super) fn look_for(&mut self, scan: Scan) {
+    pub(super) fn scan_for(&mut self, scan: Scan) {
         self.scan = Some(match self.scan {
             None => scan,
             Some(other) => Scan {
@@ -104,7 +104,7 @@ impl Runner {
         self.share.as_ref().map(|share| share.lease.clone())
     }
 
-    /// When the runner has to renew, whatever else there is. `None` once another owner has followed for good.
+    /// When the runner has to renew, whatever else there is. `None` once another owner has taken over for good.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
         let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost();
@@ -117,7 +117,7 @@ impl Runner {
             return;
         }
         let (now, wall) = (Instant::now(), self.shared.clock.now());
-        let from = self.looks_as_it_renews();
+        let from = self.scans_as_it_renews();
         let renewing = self.store.clone().renew(self.owner, from);
         if let Some(share) = &mut self.share {
             share.renewing = Some((now, wall, from, renewing));
@@ -162,7 +162,7 @@ impl Runner {
     fn renewed(
         &mut self,
         (asked, wall): (Instant, Timestamp),
-        has_looked: bool,
+        has_scanned: bool,
         answer: Result<Renewed, Error>,
     ) {
         let renewed = match answer {
@@ -198,7 +198,7 @@ impl Runner {
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
         } else {
-            self.look_for_what_others_saved(has_looked, renewed.first_due);
+            self.scan_for_what_others_saved(has_scanned, renewed.first_due);
         }
     }
 

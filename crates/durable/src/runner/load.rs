@@ -54,7 +54,7 @@ impl Runner {
     /// Loads, if it is time.
     pub(super) fn load(&mut self) {
         let now = self.clocks.wall();
-        let is_time = self.looks_anew || self.next_load().is_some_and(|at| at <= now.as_millisecond());
+        let is_time = self.loads_anew || self.next_load().is_some_and(|at| at <= now.as_millisecond());
         if self.loading.is_some() || !self.may_begin() {
             return;
         }
@@ -64,10 +64,10 @@ impl Runner {
             }
             return;
         }
-        let is_anew = std::mem::take(&mut self.looks_anew);
+        let is_anew = std::mem::take(&mut self.loads_anew);
         self.look_at_the_clock();
         if is_anew {
-            self.window.look_anew();
+            self.window.load_anew();
         }
         let until = self.horizon();
         if let Some(outside) = &mut self.outside {
@@ -95,7 +95,7 @@ impl Runner {
         match answer {
             Err(error) => {
                 self.window.load_failed();
-                self.looks_anew |= is_anew;
+                self.loads_anew |= is_anew;
                 self.failed(&error);
             }
             Ok(loaded) if loaded.lost => {
@@ -235,7 +235,7 @@ impl Runner {
                 || !self.ends.is_empty()
                 || !self.ready.is_empty()
                 || !self.again.is_empty()
-                || self.looks_anew;
+                || self.loads_anew;
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
         }

@@ -121,7 +121,7 @@ pub(crate) struct Runner {
     has_rejoined: bool,
     inspections: Inspections,
     /// A timer may be stored before the window's end and not be armed.
-    looks_anew: bool,
+    loads_anew: bool,
     /// Timers that a cancel has deleted before their handlers were called, while other cancels are under way.
     cancelled: HashSet<TimerId>,
     loading: Option<(LoadAsked, Answered<Loaded>)>,
@@ -187,7 +187,7 @@ impl Runner {
             ends: Vec::new(),
             has_rejoined: false,
             inspections: Inspections::new(),
-            looks_anew: false,
+            loads_anew: false,
             cancelled: HashSet::new(),
             loading: None,
             beginning: None,

@@ -13,15 +13,15 @@ use crate::id::{Place, timestamp};
 use crate::store::{Ask, Hint, Owner};
 use crate::window::Window;
 
-/// Most looks begin this long ago. A timer that another instance saves with an earlier due time waits for a look from the
+/// Most scans begin this long ago. A timer that another instance saves with an earlier due time waits for a scan from the
 /// beginning.
 const GRACE_MS: i64 = 60_000;
 
-/// The shortest time between two looks from the beginning.
+/// The shortest time between two scans from the beginning.
 const FROM_FIRST: Duration = Duration::from_secs(60);
 
 impl Runner {
-    /// Another owner has followed, or others have its timers. If the store is shared, the owner asks it how it stands.
+    /// Another owner has taken over, or others have its timers. If the store is shared, the owner asks it how it stands.
     pub(super) fn lose(&mut self) {
         let Some(share) = &mut self.share else { return self.lose_for_good() };
         share.lease.set(None);
@@ -42,7 +42,7 @@ impl Runner {
     pub(super) fn forget_what_is_near(&mut self) {
         self.disarm_all();
         self.loading = None;
-        self.looks_anew = false;
+        self.loads_anew = false;
         self.window = Window::new();
         if let Some(share) = &mut self.share {
             (share.scan, share.is_scanning) = (None, false);
@@ -108,7 +108,7 @@ impl Runner {
             Hint::Saved(from, to) => {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };
-                share.look_for(Scan { after, until_ms: Some(to.as_millisecond()) });
+                share.scan_for(Scan { after, until_ms: Some(to.as_millisecond()) });
                 if let Some(outside) = &mut self.outside {
                     outside.hinted(to.as_millisecond());
                 }
@@ -116,9 +116,9 @@ impl Runner {
         }
     }
 
-    /// From which time a renewal is to look for the first due timer. So an idle instance makes one call instead of two. A busy
-    /// instance looks by a call of its own, so that its lease does not wait for the look.
-    pub(super) fn looks_as_it_renews(&self) -> Option<Timestamp> {
+    /// From which time a renewal is to scan for the first due timer. So an idle instance makes one call instead of two. A busy
+    /// instance scans by a call of its own, so that its lease does not wait for the scan.
+    pub(super) fn scans_as_it_renews(&self) -> Option<Timestamp> {
         (self.is_idle() && !self.kinds.is_empty()).then(|| timestamp(self.mark()))
     }
 
@@ -126,26 +126,26 @@ impl Runner {
         self.near() == 0 && self.live.is_empty()
     }
 
-    /// Where looks begin, except one a minute.
+    /// Where scans begin, except one a minute.
     fn mark(&self) -> i64 {
         self.clocks.wall().as_millisecond().saturating_sub(GRACE_MS)
     }
 
-    /// Plans one look after each renewal: now and then from the beginning, and mostly from a minute ago. A renewal that has found
-    /// nothing new replaces the look.
-    pub(super) fn look_for_what_others_saved(&mut self, has_looked: bool, first_due: Option<Timestamp>) {
+    /// Plans one scan after each renewal: now and then from the beginning, and mostly from a minute ago. A renewal that has found
+    /// nothing new replaces the scan.
+    pub(super) fn scan_for_what_others_saved(&mut self, has_scanned: bool, first_due: Option<Timestamp>) {
         let next = self.window.next_due();
         let is_known = first_due.is_none_or(|due| next.is_some_and(|next| next <= due.as_millisecond()));
-        let is_found = has_looked && self.is_idle() && (is_known || self.window.is_loading());
+        let is_found = has_scanned && self.is_idle() && (is_known || self.window.is_loading());
         let oldest = self.keys.keys().chain(self.ready.first()).map(|near| near.due_ms).min();
         let mark = self.mark();
         let mark = oldest.map_or(mark, |oldest| oldest.saturating_sub(1).min(mark));
         let Some(share) = &mut self.share else { return };
         if share.scanned_from_first.elapsed() >= FROM_FIRST {
             share.scanned_from_first = Instant::now();
-            share.look_for(Scan { after: Place::FIRST, until_ms: None });
+            share.scan_for(Scan { after: Place::FIRST, until_ms: None });
         } else if !is_found {
-            share.look_for(Scan { after: Place { due_ms: mark, unique: u64::MAX }, until_ms: None });
+            share.scan_for(Scan { after: Place { due_ms: mark, unique: u64::MAX }, until_ms: None });
         }
     }
 
@@ -168,7 +168,7 @@ impl Runner {
             self.window.expect(until.min(scan.after.due_ms.saturating_add(1)));
             return None;
         }
-        // The window of an idle instance may have ended long ago. Nobody has looked beyond it.
+        // The window of an idle instance may have ended long ago. Nobody has scanned beyond it.
         let after = scan.after.min(end);
         if let Some(until) = scan.until_ms.filter(|until| *until > end.due_ms) {
             // The rest is beyond the window.
@@ -192,7 +192,7 @@ impl Runner {
         }
         // There was more than is asked for at a time.
         if end < Place::last_of(timestamp(until_ms)) {
-            share.look_for(Scan { after: end, until_ms: Some(until_ms) });
+            share.scan_for(Scan { after: end, until_ms: Some(until_ms) });
         }
     }
 }

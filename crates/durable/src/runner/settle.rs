@@ -191,7 +191,7 @@ impl Runner {
         for ended in std::mem::take(&mut self.ends) {
             match self.live.get(&ended.timer.id()) {
                 Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != self.owner.epoch => {
-                    self.was_fenced(&ended);
+                    self.was_refused(&ended);
                 }
                 _ => self.ends.push(ended),
             }
@@ -228,14 +228,14 @@ impl Runner {
             // It ended by a call whose answer was lost, or in a transaction of its handler. Only that handler knows the next
             // run of the series.
             Settled::Gone => {
-                self.looks_anew |= ended.change.put().is_some();
+                self.loads_anew |= ended.change.put().is_some();
                 self.has_ended(&ended);
             }
             Settled::Lost => {
                 // If this instance has joined again since, it knows.
                 let is_news = matches!(self.live.get(&ended.timer.id()),
                     Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch == self.owner.epoch);
-                self.was_fenced(&ended);
+                self.was_refused(&ended);
                 if is_news {
                     self.lose();
                 }
@@ -259,7 +259,7 @@ impl Runner {
     }
 
     /// The result was refused: the attempt is another owner's.
-    fn was_fenced(&mut self, ended: &Ended) {
+    fn was_refused(&mut self, ended: &Ended) {
         let id = ended.timer.id();
         let Some(Live::Ending(Ending { took, others, .. })) = self.live.remove(&id) else { return };
         self.shared.stats().fenced += 1;

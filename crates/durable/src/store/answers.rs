@@ -288,7 +288,7 @@ pub enum Standing {
     Changed,
     /// It was silent for longer than its lease, and others have its timers. It may join again.
     Expired,
-    /// Another owner has followed, for good.
+    /// Another owner has taken over, for good.
     Lost,
 }
 

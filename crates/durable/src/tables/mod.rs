@@ -309,7 +309,7 @@ fn settle_one<T: Tables>(
             note(&mut row, attempt, reason.clone());
             let mut buried = Row { version: 0, ..row.clone() };
             if std::mem::take(&mut buried.ending) {
-                // Nothing follows it, also if it is revived.
+                // Nothing follows it, also if it is retried.
                 buried.series = None;
             }
             forget(tables, at, &row)?;

@@ -15,7 +15,7 @@ async fn store(rig: &Rig) -> OutsideStore {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_far_is_handed_over_and_called_back_without_a_look_at_the_store() {
+async fn what_is_far_is_handed_over_and_called_back_without_a_scan_of_the_store() {
     let rig = Rig::new();
     let outside = store(&rig).await;
     let durable = rig.builder().outside(outside.clone(), secs(86_400)).start().await.unwrap();
