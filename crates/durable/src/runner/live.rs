@@ -23,7 +23,7 @@ pub(super) enum Live {
     /// The store is asked. Callers that want the timer back wait. An earlier call that failed may have begun it.
     Beginning { takes: Vec<TakeBack>, may_have_begun: bool },
     /// It has begun, ahead of its time.
-    Waiting { stored: Box<Stored>, key: delay_queue::Key },
+    Waiting { attempt: Attempt, key: delay_queue::Key },
     /// Its handler has been called, or is about to be. It cannot be taken back any more.
     Running { attempt: Attempt, task: AbortHandle },
     /// Its end is on its way to the store.
@@ -40,24 +40,21 @@ pub(super) struct Ending {
     pub(super) others: Vec<TakeBack>,
 }
 
-/// An attempt, without its payload.
-#[derive(Clone)]
+/// An attempt.
 pub(super) struct Attempt {
-    pub(super) timer: Near,
-    pub(super) kind: &'static str,
-    /// Few have one, and very many attempts are in memory.
-    pub(super) key: Option<Box<str>>,
-    pub(super) number: u32,
+    /// The timer as its end is decided by it. The handler has its payload.
+    pub(super) stored: Box<Stored>,
     /// The owner that began it. This instance may have joined again since.
     pub(super) epoch: u64,
-    /// The version of the row by which its end is decided.
-    pub(super) version: u32,
-    /// It was cancelled.
-    pub(super) is_ending: bool,
-    pub(super) series: Option<Box<Series>>,
-    /// As it stood before this run.
-    pub(super) series_before: Option<Box<Series>>,
+    /// The series as it stood before this run, if this run has changed it.
+    pub(super) series_before: Option<Series>,
     pub(super) handler: Arc<Handler>,
+}
+
+impl Attempt {
+    pub(super) fn id(&self) -> TimerId {
+        self.stored.timer.id()
+    }
 }
 
 /// Notices of timers that are live already. When such a timer has ended, it may have to begin again, for example because it

@@ -73,9 +73,7 @@ impl Runner {
             self.is_stopping.store(true, Ordering::Release);
             let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
             for id in waiting {
-                if let Some(Live::Waiting { stored, .. }) = self.live.remove(&id)
-                    && let Some(attempt) = self.attempt(&stored)
-                {
+                if let Some(Live::Waiting { attempt, .. }) = self.live.remove(&id) {
                     self.give_back(attempt);
                 }
             }
