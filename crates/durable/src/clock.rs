@@ -1,7 +1,7 @@
 //! The wall clock.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use jiff::{SignedDuration, Timestamp};
@@ -67,7 +67,8 @@ fn is_paused() -> bool {
 }
 
 /// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it.
-pub struct SetClock(Mutex<Shown>);
+#[derive(Clone)]
+pub struct SetClock(Arc<Mutex<Shown>>);
 
 struct Shown {
     /// The time that it showed, and when.
@@ -80,7 +81,7 @@ impl SetClock {
     /// A clock that shows this time now.
     #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
-        Self(Mutex::new(Shown { now, since: Instant::now(), wakers: Vec::new() }))
+        Self(Arc::new(Mutex::new(Shown { now, since: Instant::now(), wakers: Vec::new() })))
     }
 
     /// Makes it show this time now, as when an administrator or a time server sets the clock of a machine.
@@ -116,16 +117,6 @@ impl Clock for SetClock {
             shown.wakers.push(waker);
         }
         true
-    }
-}
-
-impl Clock for std::sync::Arc<SetClock> {
-    fn now(&self) -> Timestamp {
-        (**self).now()
-    }
-
-    fn wake_when_set(&self, waker: &Waker) -> bool {
-        (**self).wake_when_set(waker)
     }
 }
 

@@ -169,7 +169,8 @@ type Start = Box<dyn Fn(&[u8], Run) -> Result<Started, Unreadable> + Send + Sync
 
 /// A handler, without its types.
 pub(crate) struct Handler {
-    start: Start,
+    /// Runs user code, which reads the payload and makes the future.
+    pub(crate) start: Start,
     pub(crate) backoff: Backoff,
 }
 
@@ -185,11 +186,6 @@ impl Handler {
             Ok(Box::pin(handler(payload, run)))
         });
         Self { start, backoff: Backoff::default() }
-    }
-
-    /// Runs user code, which reads the payload and makes the future.
-    pub(crate) fn start(&self, payload: &[u8], run: Run) -> Result<Started, Unreadable> {
-        (self.start)(payload, run)
     }
 }
 

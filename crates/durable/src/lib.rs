@@ -62,7 +62,7 @@
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
 //! | store timers elsewhere | [`store::Store`], and `conformance!` |
-//! | let something else wake far timers | [`Outside`], [`OutsideStore`], [`Builder::outside`] |
+//! | let something else wake far timers | [`Outside`], [`Builder::outside`] |
 //! | come from Sidekiq, Celery or `RocketMQ` | [`coming_from`] |
 //!
 //! # What it is not
@@ -85,7 +85,7 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `metrics`, `outside_store` | the calls of users, and their answers |
+// | `durable`, `builder`, `save`, `metrics` | the calls of users, and their answers |
 // | `runner`, `save`, `shared` | the two tasks, and the state that they share with the handle |
 // | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | the parts that the runner uses |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
@@ -111,7 +111,6 @@ mod memory;
 pub mod metrics;
 mod next_run;
 mod outside;
-mod outside_store;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redb")]
@@ -136,7 +135,6 @@ pub use health::{Health, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};
 pub use memory::MemoryStore;
 pub use outside::{CallBack, Outside};
-pub use outside_store::OutsideStore;
 #[cfg(feature = "postgres")]
 pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]

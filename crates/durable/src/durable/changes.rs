@@ -63,7 +63,7 @@ impl Durable {
     pub async fn cancel(&self, which: impl Into<Which>) -> Result<Cancelled, Error> {
         let calling = self.calling().await?;
         let mut which = which.into();
-        let _cancelling = self.0.shared.cancelling();
+        let _cancelling = Arc::clone(&self.0.shared.cancels);
         // The attempt that this call was told of. From there on nothing follows it.
         let mut begun = None;
         let mut asked_at = Instant::now();

@@ -112,36 +112,21 @@ impl Connections {
     ) -> Result<Vec<Row>, PostgresError> {
         let (statement, mut tries) = (self.statement(statement), 1);
         loop {
-            let answer = self.ask_once(limit, &statement, parameters).await;
+            let mut taken = Taken(None);
+            let asked = async {
+                let client = taken.0.insert(self.get().await?);
+                Ok(client.query_typed(&statement, parameters).await?)
+            };
+            let Ok(answer) = timeout(limit, asked).await else { return Err(PostgresError::TimedOut(limit)) };
+            // Back to the pool.
+            drop(taken.0.take());
             match answer {
-                Err(error) if error.is_conflict() && tries < TRIES => {
+                Err::<_, PostgresError>(error) if error.is_conflict() && tries < TRIES => {
                     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
                     tries += 1;
                 }
                 answer => return answer,
             }
-        }
-    }
-
-    async fn ask_once(
-        &self,
-        limit: Duration,
-        statement: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
-        let mut taken = Taken(None);
-        let asked = async {
-            let client = taken.0.insert(self.get().await?);
-            Ok(client.query_typed(statement, parameters).await?)
-        };
-        let answer = timeout(limit, asked).await;
-        match answer {
-            Ok(answer) => {
-                // Back to the pool.
-                drop(taken.0.take());
-                answer
-            }
-            Err(_) => Err(PostgresError::TimedOut(limit)),
         }
     }
 

@@ -192,9 +192,7 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
 fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
     let io =
         |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", process::id()));
-    let new = PathBuf::from(name);
+    let new = beside(path, &format!(".{}.new", process::id()));
     // An earlier process with the same number may have left it behind.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
@@ -278,16 +276,18 @@ fn check(database: &Database) -> Result<(), RedbError> {
 /// A note of the process that has the file, for people. The lock itself is redb's.
 struct OwnerNote(PathBuf);
 
-impl OwnerNote {
-    fn path(file: &Path) -> PathBuf {
-        let mut name = file.as_os_str().to_owned();
-        name.push(".owner");
-        name.into()
-    }
+const OWNER: &str = ".owner";
 
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+impl OwnerNote {
     /// Called by the owner of the lock.
     fn write(file: &Path) -> io::Result<Self> {
-        let path = Self::path(file);
+        let path = beside(file, OWNER);
         let program = env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).unwrap_or_default().display().to_string();
         let since = Timestamp::now().strftime("%F %T UTC");
@@ -297,7 +297,7 @@ impl OwnerNote {
 
     /// Called by other processes. If a process was killed, the next owner overwrites its note.
     fn read(file: &Path) -> Option<String> {
-        let note = fs::read_to_string(Self::path(file)).ok()?;
+        let note = fs::read_to_string(beside(file, OWNER)).ok()?;
         Some(note.trim_end().to_owned()).filter(|note| !note.is_empty())
     }
 }

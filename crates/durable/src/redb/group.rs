@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::RedbError;
 use super::file::File;
-use super::tables::RedbTables;
+use super::tables::{RedbReads, RedbTables};
+use super::{RedbError, RedbStore};
 
 /// How many calls are one transaction at the most.
 const CALLS: usize = 4_096;
 
 pub(super) struct Group {
-    file: File,
+    pub(super) file: File,
     waiting: Mutex<Waiting>,
 }
 
@@ -61,35 +61,48 @@ where
 }
 
 impl Group {
-    pub(super) fn new(file: File) -> Self {
-        Self { file, waiting: Mutex::default() }
-    }
-
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl RedbStore {
+    pub(super) fn of(file: Result<File, RedbError>) -> Result<Self, RedbError> {
+        Ok(Self(Arc::new(Group { file: file?, waiting: Mutex::default() })))
+    }
+
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RedbReads) -> Result<T, RedbError> + Send + 'static,
+    ) -> Result<T, RedbError> {
+        self.blocking(|file| file.read(work)).await
+    }
 
     /// Durable when it is ready. If it is dropped before, the call happens or not.
-    pub(super) async fn write<T, W>(self: &Arc<Self>, work: W) -> Result<T, RedbError>
+    pub(super) async fn write<T, W>(&self, work: W) -> Result<T, RedbError>
     where
         T: Send + 'static,
         W: FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
         let is_first = {
-            let mut waiting = self.waiting();
+            let mut waiting = self.0.waiting();
             waiting.calls.push(Box::new(Answering { work: Some(work), done: None, reply }));
             !std::mem::replace(&mut waiting.is_busy, true)
         };
         if is_first {
-            let commits = Commits(Some(Arc::clone(self)));
+            let commits = Commits(Some(Arc::clone(&self.0)));
             spawn_blocking(move || commits.run());
         }
         answer.await.unwrap_or(Err(RedbError::Closed))
+    }
+
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&File) -> Result<T, RedbError> + Send + 'static,
+    ) -> Result<T, RedbError> {
+        let group = Arc::clone(&self.0);
+        spawn_blocking(move || work(&group.file)).await.unwrap_or(Err(RedbError::Closed))
     }
 }
 
@@ -129,11 +142,4 @@ impl Drop for Commits {
             waiting.calls.clear();
         }
     }
-}
-
-/// On a thread that may block.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RedbError> + Send + 'static,
-) -> Result<T, RedbError> {
-    spawn_blocking(work).await.unwrap_or(Err(RedbError::Closed))
 }

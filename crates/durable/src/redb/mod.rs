@@ -24,7 +24,6 @@ use crate::tables::ReadTables;
 pub use error::RedbError;
 use file::File;
 use group::Group;
-use tables::{RedbReads, RedbTables};
 
 /// A store in one file, by [redb](https://docs.rs/redb). Clones are the same store.
 ///
@@ -74,7 +73,7 @@ impl RedbStore {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
-        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options, true)?))))
+        Self::of(File::open(path.as_ref(), options, true))
     }
 
     /// As [`open`](Self::open), with settings.
@@ -82,7 +81,7 @@ impl RedbStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
-        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options, false)?))))
+        Self::of(File::open(path.as_ref(), options, false))
     }
 
     /// Opens storage of your own instead of a file, such as encrypted storage.
@@ -92,28 +91,13 @@ impl RedbStore {
     /// # Errors
     /// As [`open`](Self::open), but for [`RedbError::InUse`].
     pub fn with_backend(backend: impl StorageBackend, options: RedbOptions) -> Result<Self, RedbError> {
-        Ok(Self(Arc::new(Group::new(File::with_backend(backend, options)?))))
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&RedbReads) -> Result<T, RedbError> + Send + 'static,
-    ) -> Result<T, RedbError> {
-        let group = self.0.clone();
-        group::blocking(move || group.file().read(work)).await
-    }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send + 'static,
-    ) -> Result<T, RedbError> {
-        self.0.write(work).await
+        Self::of(File::with_backend(backend, options))
     }
 
     /// The path of the file, or `None` for other storage.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.0.file().path()
+        self.0.file.path()
     }
 
     /// Gives unused space back to the file system.
@@ -127,8 +111,7 @@ impl RedbStore {
     /// # Errors
     /// [`RedbError`].
     pub async fn compact(&self) -> Result<(), RedbError> {
-        let group = self.0.clone();
-        group::blocking(move || group.file().compact()).await
+        self.blocking(File::compact).await
     }
 }
 
@@ -169,7 +152,7 @@ impl Store for RedbStore {
     crate::tables::calls!();
 
     fn damaged(&self) -> u64 {
-        self.0.file().damaged()
+        self.0.file.damaged()
     }
 }
 

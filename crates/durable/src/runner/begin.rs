@@ -31,7 +31,7 @@ impl Runner {
         {
             match self.live.entry(near.id()) {
                 // It was moved while its end is on its way, or the notice came late.
-                Entry::Occupied(_) => self.behind_live.insert(near),
+                Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
                 Entry::Vacant(place) => {
                     place.insert(Live::Beginning { takes: Vec::new(), may_have_begun: false });
                     nears.push(near);
@@ -93,7 +93,11 @@ impl Runner {
 
     /// A timer is no longer live: the notices that waited for it go on.
     pub(super) fn unblock(&mut self, id: TimerId) {
-        for near in self.behind_live.take(id) {
+        // There are seldom any, and an empty map would hash the name all the same.
+        if self.behind_live.is_empty() {
+            return;
+        }
+        for near in self.behind_live.remove(&id).unwrap_or_default() {
             if self.may_begin() {
                 self.arm(near);
             }

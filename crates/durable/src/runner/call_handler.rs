@@ -82,7 +82,7 @@ impl Call {
         teller.was_called = !is_late;
         // All of this is user code, and may panic: reading the payload, making the future, polling it, and the text of an error.
         let started = (!is_late).then(|| {
-            catch_unwind(AssertUnwindSafe(|| match handler.start(&payload, run) {
+            catch_unwind(AssertUnwindSafe(|| match (handler.start)(&payload, run) {
                 Ok(started) => {
                     Ok(async { Outcome::Answered(started.await.map_err(|error| with_causes(&*error))) })
                 }

@@ -24,9 +24,11 @@ pub(super) struct Clocks {
     /// Both clocks, at one moment.
     reference: (Timestamp, Instant),
     /// When they were compared last.
-    looked: Instant,
-    ahead: Duration,
-    tells: bool,
+    pub(super) looked: Instant,
+    /// How far ahead of their time timers are begun.
+    pub(super) ahead: Duration,
+    /// Whether the clock wakes this task when it is set.
+    pub(super) tells: bool,
 }
 
 impl Clocks {
@@ -39,11 +41,6 @@ impl Clocks {
         self.shared.now()
     }
 
-    /// Whether the clock wakes this task when it is set.
-    pub(super) fn tells(&self) -> bool {
-        self.tells
-    }
-
     /// Asks the clock to wake this task when it is set. Returns whether it was set since the last look.
     pub(super) fn watch(&mut self, waker: &Waker) -> bool {
         self.tells = self.shared.clock.wake_when_set(waker);
@@ -54,10 +51,6 @@ impl Clocks {
         let (shown, since) = self.reference;
         let passed = SignedDuration::try_from(now - since).unwrap_or(SignedDuration::MAX);
         (wall.duration_since(shown) - passed).abs() > TOLERATED
-    }
-
-    pub(super) fn last_look(&self) -> Instant {
-        self.looked
     }
 
     /// Whether the wall clock was set since this was asked last.
@@ -91,11 +84,6 @@ impl Clocks {
     /// Whether that is too far off to begin now.
     pub(super) fn is_far(&self, at: Instant) -> bool {
         at.saturating_duration_since(Instant::now()) > MOST_AHEAD + AT_ONCE
-    }
-
-    /// How long before their time timers are begun.
-    pub(super) fn ahead(&self) -> Duration {
-        self.ahead
     }
 
     /// A begin took so long.

@@ -1,6 +1,5 @@
 //! Live timers (begun or about to), notices that wait for them, and timers that somebody else holds for a moment.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,24 +56,6 @@ impl Attempt {
     }
 }
 
-/// Notices of timers that are live already. When such a timer has ended, it may have to begin again, for example because it
-/// was moved meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct BehindLive(HashMap<TimerId, BTreeSet<Near>>);
-
-impl BehindLive {
-    /// Each notice once: one comes with each save under the key of a timer that runs.
-    pub(super) fn insert(&mut self, near: Near) {
-        self.0.entry(near.id()).or_default().insert(near);
-    }
-
-    /// The timer of this name has ended.
-    pub(super) fn take(&mut self, id: TimerId) -> BTreeSet<Near> {
-        // There are seldom any, and an empty map would hash the name all the same.
-        if self.0.is_empty() { BTreeSet::new() } else { self.0.remove(&id).unwrap_or_default() }
-    }
-}
-
 /// How long after the answer the store is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -82,7 +63,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct PutOff {
     /// When the store is asked again, at the latest.
-    at: Option<Instant>,
+    pub(super) at: Option<Instant>,
     /// Live timers that a failed call may have begun.
     begins: Vec<Near>,
     ends: Vec<Ended>,
@@ -90,10 +71,6 @@ pub(super) struct PutOff {
 
 impl PutOff {
     /// When there is something to ask again.
-    pub(super) fn at(&self) -> Option<Instant> {
-        self.at
-    }
-
     fn wait(&mut self) {
         self.at.get_or_insert_with(|| Instant::now() + AGAIN);
     }
@@ -141,26 +118,5 @@ impl Runner {
         for near in std::mem::take(&mut self.again).into_iter().chain(put_off) {
             self.reply(near.id(), TookBack::AskAgain);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::timestamp;
-
-    #[test]
-    fn what_stands_behind_a_timer_stands_there_once_however_often_it_comes() {
-        let id = TimerId::new(timestamp(1), 7);
-        let (first, moved) = (Near::from(id), Near::new(id, timestamp(5)));
-        let mut behind_live = BehindLive::default();
-        for _ in 0..1_000 {
-            behind_live.insert(first);
-            behind_live.insert(moved);
-        }
-        assert_eq!(behind_live.0[&id].len(), 2);
-        assert_eq!(behind_live.take(TimerId::new(timestamp(1), 8)), BTreeSet::new());
-        assert_eq!(behind_live.take(id), BTreeSet::from([first, moved]));
-        assert!(behind_live.0.is_empty());
     }
 }

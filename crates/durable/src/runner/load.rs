@@ -136,7 +136,7 @@ impl Runner {
         if self.keys.contains_key(&near) {
             return;
         }
-        let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead()));
+        let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead));
         match self.clocks.instant_after(wall, begins) {
             None => drop(self.ready.insert(near)),
             Some(_) if self.ready.contains(&near) => {}
@@ -185,7 +185,7 @@ impl Runner {
 
     /// Compares the clocks, if that is long ago.
     pub(super) fn look_now_and_then(&mut self) {
-        if self.clocks.tells() || self.clocks.last_look().elapsed() >= LOOK_EVERY {
+        if self.clocks.tells || self.clocks.looked.elapsed() >= LOOK_EVERY {
             self.look_at_the_clock();
         }
     }
@@ -215,14 +215,14 @@ impl Runner {
     pub(super) fn sleep_until_next(&mut self) {
         let is_idle = self.near() == 0 && self.live.is_empty();
         // A clock that tells when it is set need not be looked at.
-        let every = if self.clocks.tells() {
+        let every = if self.clocks.tells {
             NEVER
         } else if is_idle {
             LOOK_IDLE
         } else {
             LOOK_EVERY
         };
-        let mut next = self.clocks.last_look() + every;
+        let mut next = self.clocks.looked + every;
         if let Some(at) = self.next_inspection() {
             next = next.min(at);
         }
@@ -240,7 +240,7 @@ impl Runner {
             next = if waits { until } else { next.max(until) };
         }
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at().into_iter().chain(self.next_renewal()) {
+        for at in self.put_off.at.into_iter().chain(self.next_renewal()) {
             next = next.min(at);
         }
         if self.has_wheel_ended {

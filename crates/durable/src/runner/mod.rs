@@ -52,7 +52,7 @@ use call_handler::let_others_run;
 use clocks::Clocks;
 use inspect::Inspections;
 use lease::Share;
-use live::{BehindLive, Live, PutOff};
+use live::{Live, PutOff};
 use load::LoadAsked;
 pub(crate) use poll::{Command, Outcome, TakeBack, TookBack};
 pub(crate) use settle::End;
@@ -111,8 +111,9 @@ pub(crate) struct Runner {
     put_off: PutOff,
     /// Timers that have begun, or are about to.
     live: HashMap<TimerId, Live>,
-    /// Timers that may have to begin when one of these has ended.
-    behind_live: BehindLive,
+    /// Notices of timers that are live already, each once. When such a timer has ended, it may have to begin again, for example
+    /// because it was moved meanwhile. One notice comes with each save under the key of a timer that runs.
+    behind_live: HashMap<TimerId, BTreeSet<Near>>,
     /// Live timers that wait out the last moment before their time.
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
@@ -182,7 +183,7 @@ impl Runner {
             again: Vec::new(),
             put_off: PutOff::default(),
             live: HashMap::default(),
-            behind_live: BehindLive::default(),
+            behind_live: HashMap::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             has_rejoined: false,
@@ -282,7 +283,7 @@ impl Runner {
         stats.behind = behind;
         stats.armed = self.keys.len() + self.ready.len();
         stats.begun = self.live.len();
-        stats.ahead = self.clocks.ahead();
+        stats.ahead = self.clocks.ahead;
         stats.damaged = self.store.damaged();
     }
 }

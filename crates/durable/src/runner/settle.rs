@@ -1,6 +1,7 @@
 //! Ends attempts: decides what becomes of each timer, and tells the store.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::maybe_done;
@@ -274,7 +275,7 @@ impl Runner {
         let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
         let Ending { attempt, end, was_called, took, others } = ending;
         let is_removed = *change == Change::Delete && !was_called;
-        if !self.shared.are_cancels_under_way() {
+        if Arc::strong_count(&self.shared.cancels) == 1 {
             self.cancelled.clear();
         } else if is_removed {
             // Another cancel may have been told that it had begun, and has yet to ask for it.

@@ -34,6 +34,7 @@ pub struct Stopped {
     pub unsettled: u64,
 }
 
+#[derive(Default)]
 pub(super) struct Stopping {
     pub(super) stopped: Stopped,
     replies: Vec<oneshot::Sender<Stopped>>,
@@ -48,13 +49,7 @@ impl Runner {
     pub(super) fn stop(&mut self, limit: Option<(Duration, oneshot::Sender<Stopped>)>) {
         self.shared.stats().stopped = true;
         let is_first = self.stopping.is_none();
-        let stopping = self.stopping.get_or_insert_with(|| Stopping {
-            stopped: Stopped::default(),
-            replies: Vec::new(),
-            limit: None,
-            has_aborted: false,
-            is_over: false,
-        });
+        let stopping = self.stopping.get_or_insert_default();
         if let Some((limit, reply)) = limit {
             stopping.replies.push(reply);
             // On tokio's timers, because the wheel may have ended.
