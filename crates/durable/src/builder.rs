@@ -225,8 +225,7 @@ impl Builder {
         shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
-        let saver =
-            Saver { shared: shared.clone(), store: store.clone(), saves: to_save, runner: runner.clone() };
+        let saver = Saver { shared: shared.clone(), saves: to_save, runner: runner.clone() };
         tokio::spawn(saver.run());
         let task = Runner::new(
             &wheel,

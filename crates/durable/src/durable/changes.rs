@@ -47,7 +47,7 @@ const GIVEN_BACK: Duration = Duration::from_millis(500);
 const ASKS_AGAIN: Duration = Duration::from_millis(25);
 
 /// A stop waits until nobody holds it.
-type Calling = Arc<OwnedRwLockReadGuard<()>>;
+pub(crate) type Calling = Arc<OwnedRwLockReadGuard<()>>;
 
 impl Durable {
     /// Cancels a timer, by its id or its key. This succeeds until the handler is called, or until another instance has
@@ -172,7 +172,7 @@ impl Durable {
     }
 
     /// Begins a change, unless a stop has come. The check is last: a stop may come while this waits.
-    async fn calling(&self) -> Result<Calling, Error> {
+    pub(crate) async fn calling(&self) -> Result<Calling, Error> {
         let calling = self.0.calls.clone().read_owned().await;
         self.check()?;
         Ok(Arc::new(calling))

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Plan;
@@ -19,9 +18,10 @@ use crate::error::Error;
 use crate::handler::Kind;
 use crate::health::Stats;
 use crate::runner::{Command, GRACE, Stopped};
-use crate::save::{Saving, SavingSeries, ToSave};
+use crate::save::{Save, Saving, SavingSeries};
 use crate::shared::Shared;
 use crate::store::{Counts, ErasedStore, Page, Store, Stored, Which};
+pub(crate) use changes::Calling;
 pub use changes::{Cancelled, Moved};
 
 /// Timers that outlive the process. A store keeps them, and handlers are called for them when they are due.
@@ -79,7 +79,7 @@ pub(crate) struct Inner {
     pub(crate) wheel: TimingWheel,
     pub(crate) shared: Arc<Shared>,
     pub(crate) store: Arc<dyn ErasedStore>,
-    pub(crate) saves: mpsc::UnboundedSender<ToSave>,
+    pub(crate) saves: mpsc::UnboundedSender<Save>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
     pub(crate) unique: AtomicU64,
     pub(crate) runtime: Handle,
@@ -246,10 +246,8 @@ impl Durable {
         drop(self.0.runner.send(Command::Stop(Some((limit, reply)))));
         // A runner that had stopped before has nothing to tell.
         let stopped = stopped.await.unwrap_or_default();
-        let (reply, saved) = oneshot::channel();
-        drop(self.0.saves.send(ToSave::Stop(reply)));
-        // The saver may have ended before, or the store may hang.
-        let _ = tokio::time::timeout(GRACE, join(saved, self.0.calls.write())).await;
+        // The store may hang.
+        let _ = tokio::time::timeout(GRACE, self.0.calls.write()).await;
         stopped
     }
 
