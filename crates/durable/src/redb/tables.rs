@@ -198,15 +198,6 @@ impl Tables for RedbTables<'_> {
         Ok(before.map(|(epoch, number)| BegunBy { epoch, number }))
     }
 
-    fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, RedbError> {
-        let entries: Vec<_> = attempts
-            .iter()
-            .map(|(at, BegunBy { epoch, number })| (at.to_number(), (*epoch, *number)))
-            .collect();
-        let before = runs::insert(&mut self.begun, &entries)?;
-        Ok(before.into_iter().map(|before| before.map(|(epoch, number)| BegunBy { epoch, number })).collect())
-    }
-
     fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, RedbError> {
         let read = |_, (epoch, number)| Ok(Some(BegunBy { epoch, number }));
         runs::take(&mut self.begun, &numbers(places), read)

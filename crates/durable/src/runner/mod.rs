@@ -9,7 +9,7 @@
 // | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
-// | `lease`, `others` | a store that instances share: the lease, its loss, what others have stored |
+// | `lease` | a store that instances share: the lease, its loss, what others have stored |
 // | `stop` | the end |
 
 mod begin;
@@ -19,7 +19,6 @@ mod inspect;
 mod lease;
 mod live;
 mod load;
-mod others;
 mod poll;
 mod settle;
 mod stop;

@@ -67,10 +67,6 @@ pub(crate) trait Tables: Lookup {
 
     /// Returns the attempt before.
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Self::Error>;
-    /// As [`set_attempt`](Self::set_attempt), for several places, which ascend.
-    fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
-        attempts.iter().map(|(at, attempt)| self.set_attempt(*at, Some(*attempt))).collect()
-    }
     /// Removes the attempts at several places, which ascend.
     fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         places.iter().map(|at| self.set_attempt(*at, None)).collect()
@@ -128,24 +124,17 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
     for together in together(&timers, |timer| timer.place()) {
         let places: Vec<Place> = together.iter().map(|index| timers[*index].place()).collect();
         let rows = tables.rows(&places)?;
-        let mut ready = Vec::with_capacity(together.len());
         for ((index, at), row) in together.into_iter().zip(places).zip(rows) {
             let id = timers[index].id;
-            if let Some(row) = row.filter(|row| row.id == id && kinds.contains(&row.kind)) {
-                if row.ending && tables.attempt(at)?.is_none() {
-                    // Cancelled, and given back before its handler was called.
-                    tables.take(at)?;
-                    forget(tables, at, &row)?;
-                    continue;
-                }
-                let number = row.attempts.saturating_add(1);
-                ready.push((index, row, (at, BegunBy { epoch: owner.epoch, number })));
+            let Some(row) = row.filter(|row| row.id == id && kinds.contains(&row.kind)) else { continue };
+            if row.ending && tables.attempt(at)?.is_none() {
+                // Cancelled, and given back before its handler was called.
+                tables.take(at)?;
+                forget(tables, at, &row)?;
+                continue;
             }
-        }
-        let attempts: Vec<_> = ready.iter().map(|(_, _, attempt)| *attempt).collect();
-        let before = tables.set_attempts(&attempts)?;
-        for ((index, row, (at, mut attempt)), before) in ready.into_iter().zip(before) {
-            if let Some(before) = before {
+            let mut attempt = BegunBy { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
+            if let Some(before) = tables.set_attempt(at, Some(attempt))? {
                 // An earlier owner's attempt counts, although it never ended. This owner's own attempt is answered again: the
                 // first answer was lost.
                 let is_its_own = before.epoch == owner.epoch;
