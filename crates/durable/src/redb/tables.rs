@@ -16,8 +16,8 @@ use redb::{
 use super::row::{HeadView, RowError};
 use super::{RedbError, runs};
 use crate::id::{Place, TimerId};
-use crate::store::Counts;
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, Show, Tables};
+use crate::store::{Buried, Counts, State, Stored};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
@@ -55,6 +55,11 @@ fn note<T>(
         damaged.borrow_mut().insert((is_buried, at));
     }
     read.ok()
+}
+
+fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8])) -> Option<Stored> {
+    let row = note(damaged, (true, id), Stored::from_bytes(id, bytes))?;
+    Some(Stored { state: State::Buried(Buried { reason: reason.to_owned() }), ..row })
 }
 
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
@@ -101,10 +106,10 @@ impl RedbTables<'_> {
             // Since it was read, it may have been deleted or written again.
             let bytes = if is_buried {
                 let buried = self.buried.get(at)?.map(|buried| buried.value().1.to_vec());
-                buried.filter(|bytes| Row::from_bytes(at, bytes).is_err())
+                buried.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
             } else {
                 let timer = self.timers.get(at)?.map(|timer| timer.value().to_vec());
-                timer.filter(|bytes| Row::from_bytes(at, bytes).is_err())
+                timer.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
             };
             let Some(bytes) = bytes else { continue };
             self.damaged_rows.insert((is_buried, at), bytes.as_slice())?;
@@ -127,10 +132,10 @@ macro_rules! lookup {
         $(impl Lookup for $tables {
             type Error = RedbError;
 
-            fn row(&self, at: Place) -> Result<Option<Row>, RedbError> {
+            fn row(&self, at: Place) -> Result<Option<Stored>, RedbError> {
                 let at = at.to_number();
                 let Some(bytes) = ReadableTable::get(&self.timers, at)? else { return Ok(None) };
-                Ok(note(&self.damaged, (false, at), Row::from_bytes(at, bytes.value())))
+                Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes.value())))
             }
 
             fn attempt(&self, at: Place) -> Result<Option<BegunBy>, RedbError> {
@@ -156,8 +161,8 @@ macro_rules! lookup {
 lookup!(RedbTables<'_> RedbReads);
 
 impl Tables for RedbTables<'_> {
-    fn put(&mut self, at: Place, row: &Row) -> Result<(), RedbError> {
-        let at = at.to_number();
+    fn put(&mut self, row: &Stored) -> Result<(), RedbError> {
+        let at = row.timer.place().to_number();
         if row.series.is_some() {
             self.series.insert(at, ())?;
         }
@@ -165,21 +170,21 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn take(&mut self, at: Place) -> Result<Option<Row>, RedbError> {
+    fn take(&mut self, at: Place) -> Result<Option<Stored>, RedbError> {
         Ok(self.take_all(&[at])?.pop().flatten())
     }
 
-    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
-        let read = |at, bytes: &[u8]| Ok(note(&self.damaged, (false, at), Row::from_bytes(at, bytes)));
+    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>, RedbError> {
+        let read = |at, bytes: &[u8]| Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes)));
         let rows = runs::get(&self.timers, &numbers(places), read)?;
         Ok(rows.into_iter().map(Option::flatten).collect())
     }
 
     /// Damaged bytes stay where they are, for [`keep_damaged`](Self::keep_damaged).
-    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>, RedbError> {
         let (numbers, damaged) = (numbers(places), &self.damaged);
         let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {
-            Ok(note(damaged, (false, at), Row::from_bytes(at, bytes)))
+            Ok(note(damaged, (false, at), Stored::from_bytes(at, bytes)))
         })?;
         for (at, row) in numbers.into_iter().zip(&rows) {
             if row.as_ref().is_some_and(|row| row.series.is_some()) {
@@ -232,16 +237,17 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), RedbError> {
-        let id = id.place().to_number();
-        self.buried.insert(id, (reason, row.to_bytes(id).as_slice()))?;
+    fn bury(&mut self, row: &Stored) -> Result<(), RedbError> {
+        let (id, State::Buried(Buried { reason })) = (row.timer.id.place().to_number(), &row.state) else {
+            return Ok(());
+        };
+        self.buried.insert(id, (reason.as_str(), row.to_bytes(id).as_slice()))?;
         Ok(())
     }
 
-    fn buried_row(&self, id: TimerId) -> Result<Option<Row>, RedbError> {
+    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, RedbError> {
         let id = id.place().to_number();
-        let Some(buried) = self.buried.get(id)? else { return Ok(None) };
-        Ok(note(&self.damaged, (true, id), Row::from_bytes(id, buried.value().1)))
+        Ok(self.buried.get(id)?.and_then(|buried| buried_row(&self.damaged, id, buried.value())))
     }
 
     fn unbury(&mut self, id: TimerId) -> Result<(), RedbError> {
@@ -300,14 +306,11 @@ impl ReadTables for RedbReads {
     fn buried(
         &self,
         after: TimerId,
-        show: &mut dyn FnMut(Row, String) -> ControlFlow<()>,
+        show: &mut dyn FnMut(Stored) -> ControlFlow<()>,
     ) -> Result<(), RedbError> {
         for entry in ReadableTable::range(&self.buried, (Excluded(after.place().to_number()), Unbounded))? {
             let (id, buried) = entry?;
-            let (reason, bytes) = buried.value();
-            let read = Row::from_bytes(id.value(), bytes);
-            let Some(row) = note(&self.damaged, (true, id.value()), read) else { continue };
-            if show(row, reason.to_owned()).is_break() {
+            if buried_row(&self.damaged, id.value(), buried.value()).is_some_and(|row| show(row).is_break()) {
                 break;
             }
         }
