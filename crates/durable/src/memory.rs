@@ -15,7 +15,7 @@ use crate::store::{
     Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
     Taken, ToBegin, Which,
 };
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -173,11 +173,7 @@ impl ReadTables for Maps {
         })
     }
 
-    fn buried(
-        &self,
-        after: TimerId,
-        show: &mut dyn FnMut(Stored) -> ControlFlow<()>,
-    ) -> Result<(), Infallible> {
+    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Infallible> {
         for (_, row) in self.buried.range((Excluded(after), Unbounded)) {
             if show(row.clone()).is_break() {
                 break;

@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use tokio_postgres::types::Type;
 
 use super::convert::{Places, attempts, column, columns_of, epoch, get, readable, standing, stored, unknown};
-use super::{Inner, PostgresError, only};
+use super::{Inner, Result, only};
 use crate::store::{Begun, Change, Ended, Near, Owner, Settled, State, ToBegin};
 
 /// Begins timers, each of them once.
-pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<Vec<Begun>, PostgresError> {
+pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<Vec<Begun>> {
     let ToBegin { timers, kinds } = ask;
     let mut answers = vec![Begun::Gone; timers.len()];
     let epoch = epoch(owner.epoch);
@@ -64,11 +64,7 @@ fn count(attempt: u32) -> i32 {
 /// An end, and its index in the call.
 type End<'a> = (usize, &'a Ended);
 
-pub(super) async fn settle(
-    inner: &Inner,
-    owner: Owner,
-    ended: Vec<Ended>,
-) -> Result<Vec<Settled>, PostgresError> {
+pub(super) async fn settle(inner: &Inner, owner: Owner, ended: Vec<Ended>) -> Result<Vec<Settled>> {
     let mut answers = vec![None; ended.len()];
     let is_done = |(_, ended): &End<'_>| ended.change == Change::Delete && ended.attempt > 0;
     let (mut done, ends): (Vec<_>, Vec<_>) = ended.iter().enumerate().partition(is_done);
@@ -91,7 +87,7 @@ pub(super) async fn settle(
 }
 
 /// How a timer stands that was changed, unless it has gone meanwhile.
-async fn look(inner: &Inner, timer: Near) -> Result<Settled, PostgresError> {
+async fn look(inner: &Inner, timer: Near) -> Result<Settled> {
     let places = Places::of(std::iter::once(timer))?;
     let statement = "select t.* from unnest($1, $2, $3) as a (due, number, first) \
         join timingwheel.timers t on t.shard = (a.number & 63)::smallint and t.due_ms = a.due \
@@ -108,7 +104,7 @@ async fn settle_both(
     done: &[End<'_>],
     ends: &[End<'_>],
     answers: &mut [Option<i32>],
-) -> Result<(), PostgresError> {
+) -> Result<()> {
     if done.is_empty() && ends.is_empty() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 
 use super::connections::{Connections, Parameter};
 use super::convert::{attempts, column, columns_of, get, id, near, number, readable, standing, unknown};
-use super::{PostgresError, only};
+use super::{PostgresError, Result, only};
 use crate::id::TimerId;
 use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
 
@@ -13,7 +13,7 @@ use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
 pub(super) type Name = (Option<i64>, Option<i64>, Option<String>);
 
 /// A timer's name as three parameters, of which one or two are null.
-pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
+pub(super) fn name(which: &Which) -> Result<Name> {
     Ok(match which {
         Which::Id(id) => (Some(id.due_ms), Some(number(*id)?), None),
         Which::Key(key) => (None, None, Some(readable(key))),
@@ -21,10 +21,7 @@ pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
 }
 
 /// Saves timers that the store has [checked](crate::store::Store::check).
-pub(super) async fn save(
-    connections: &Connections,
-    timers: &[NewTimer],
-) -> Result<Vec<Saved>, PostgresError> {
+pub(super) async fn save(connections: &Connections, timers: &[NewTimer]) -> Result<Vec<Saved>> {
     let mut answers: Vec<Saved> = timers.iter().map(|timer| Saved::Stored(timer.id)).collect();
     if timers.is_empty() {
         return Ok(answers);
@@ -70,7 +67,7 @@ pub(super) async fn save(
 }
 
 /// The answer of `save_one` for the timer of this id.
-pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, PostgresError> {
+pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved> {
     let answer: i32 = get(row, "answer")?;
     let other = || Ok::<_, PostgresError>(near(get(row, "due")?, get(row, "first")?, get(row, "num")?));
     Ok(match answer {
@@ -89,13 +86,13 @@ pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, Pos
 /// A statement whose parameters are a [`name`].
 pub(super) const CANCEL: &str = "select * from timingwheel.cancel_one($1, $2, $3)";
 
-pub(super) async fn cancel(connections: &Connections, which: &Which) -> Result<Removal, PostgresError> {
+pub(super) async fn cancel(connections: &Connections, which: &Which) -> Result<Removal> {
     let (first, number, key) = name(which)?;
     let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
     removal(only(&connections.ask(CANCEL, &parameters).await?)?)
 }
 
-pub(super) fn removal(row: &tokio_postgres::Row) -> Result<Removal, PostgresError> {
+pub(super) fn removal(row: &tokio_postgres::Row) -> Result<Removal> {
     let answer: i32 = get(row, "answer")?;
     if answer == 0 {
         return Ok(Removal::NotFound);
@@ -108,11 +105,7 @@ pub(super) fn removal(row: &tokio_postgres::Row) -> Result<Removal, PostgresErro
     }
 }
 
-pub(super) async fn reschedule(
-    connections: &Connections,
-    which: &Which,
-    due_ms: i64,
-) -> Result<Move, PostgresError> {
+pub(super) async fn reschedule(connections: &Connections, which: &Which, due_ms: i64) -> Result<Move> {
     let (first, number, key) = name(which)?;
     let rows = connections
         .ask(
@@ -133,11 +126,7 @@ pub(super) async fn reschedule(
     }
 }
 
-pub(super) async fn unbury(
-    connections: &Connections,
-    timer: TimerId,
-    due: Option<i64>,
-) -> Result<Taken, PostgresError> {
+pub(super) async fn unbury(connections: &Connections, timer: TimerId, due: Option<i64>) -> Result<Taken> {
     let number = number(timer)?;
     let parameters = [(&timer.due_ms as _, Type::INT8), (&number as _, Type::INT8), (&due as _, Type::INT8)];
     let rows = connections.ask("select * from timingwheel.unbury_one($1, $2, $3)", &parameters).await?;
@@ -151,7 +140,7 @@ pub(super) async fn unbury(
     })
 }
 
-pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>, PostgresError> {
+pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>> {
     let (first, number, key) = name(which)?;
     // The SQL function `locked` finds a timer in the same way.
     let by_name = "select * from timingwheel.timers where shard = ($2 & 63)::smallint and number = $2 \

@@ -15,7 +15,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, Socket};
 
 use super::options::Schema;
-use super::{Inner, PostgresError, PostgresOptions, convert, only};
+use super::{Inner, PostgresError, PostgresOptions, Result, convert, only};
 use crate::store::Owner;
 
 /// A parameter with its type. So no statement has to be prepared, and a pooler may change the connection after each.
@@ -53,7 +53,7 @@ pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
 type Listen = Box<dyn Fn() -> BoxFuture<'static, Result<Listening, PostgresError>> + Send + Sync>;
 
 impl Connections {
-    pub(super) fn new<T>(options: &PostgresOptions, tls: T) -> Result<Self, PostgresError>
+    pub(super) fn new<T>(options: &PostgresOptions, tls: T) -> Result<Self>
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
         T::Stream: Send + Sync,
@@ -96,11 +96,7 @@ impl Connections {
     }
 
     /// One statement.
-    pub(super) async fn ask(
-        &self,
-        statement: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
+    pub(super) async fn ask(&self, statement: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
         self.ask_within(self.timeout, statement, parameters).await
     }
 
@@ -109,7 +105,7 @@ impl Connections {
         limit: Duration,
         statement: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
+    ) -> Result<Vec<Row>> {
         let (statement, mut tries) = (self.statement(statement), 1);
         loop {
             let mut taken = Taken(None);
@@ -130,14 +126,14 @@ impl Connections {
         }
     }
 
-    pub(super) async fn get(&self) -> Result<Object, PostgresError> {
+    pub(super) async fn get(&self) -> Result<Object> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => PostgresError::Unreached { address: self.address.clone(), error },
             other => PostgresError::Setting(other.to_string()),
         })
     }
 
-    pub(super) async fn listen(&self) -> Result<Listening, PostgresError> {
+    pub(super) async fn listen(&self) -> Result<Listening> {
         let timed_out = |_| PostgresError::TimedOut(self.timeout);
         let listen = format!("listen \"{}\"", self.schema.name());
         let (client, hears) = timeout(self.timeout, (self.listen)()).await.map_err(timed_out)??;
@@ -169,7 +165,7 @@ impl Inner {
         owner: Owner,
         statement: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
+    ) -> Result<Vec<Row>> {
         match self.ask_until(owner, statement, parameters).await {
             Err(error) if error.is_too_late() => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
@@ -186,7 +182,7 @@ impl Inner {
         owner: Owner,
         statement: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
+    ) -> Result<Vec<Row>> {
         let until = self.owned.valid_until_us(owner.epoch, self.options.timeout);
         let mut all = parameters.to_vec();
         all.push((&until, Type::INT8));

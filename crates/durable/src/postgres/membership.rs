@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
 use super::convert::{SHARDS, is_among, shards};
-use super::{Inner, PostgresError, convert, only};
+use super::{Inner, Result, convert, only};
 use crate::id::{millis, timestamp};
 use crate::store::{Kinds, Near, Owner, Renewed, Standing};
 
@@ -23,7 +23,7 @@ fn lease_ms(lease: Duration) -> i64 {
 }
 
 impl Inner {
-    pub(super) async fn join(&self, lease: Duration, works: bool) -> Result<Owner, PostgresError> {
+    pub(super) async fn join(&self, lease: Duration, works: bool) -> Result<Owner> {
         let Inner { connections, options, owned, .. } = self;
         let rows = connections
             .ask(
@@ -41,7 +41,7 @@ impl Inner {
         Ok(Owner { epoch })
     }
 
-    pub(super) async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
+    pub(super) async fn leave(&self, owner: Owner) -> Result<u64> {
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
         let Inner { connections, options, .. } = self;
@@ -61,11 +61,7 @@ impl Inner {
         }
     }
 
-    pub(super) async fn renew(
-        self: &Arc<Self>,
-        owner: Owner,
-        from: Option<Timestamp>,
-    ) -> Result<Renewed, PostgresError> {
+    pub(super) async fn renew(self: &Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Result<Renewed> {
         let Inner { connections, options, owned, .. } = &**self;
         let nothing = |standing| Renewed {
             standing,

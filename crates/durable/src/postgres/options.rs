@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 
-use super::PostgresError;
 use super::connections::Connections;
+use super::{PostgresError, Result};
 
 /// Settings of a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ impl Default for Schema {
 impl Schema {
     /// # Errors
     /// [`PostgresError::Setting`] if the name would have to be quoted.
-    pub(super) fn new(name: String) -> Result<Self, PostgresError> {
+    pub(super) fn new(name: String) -> Result<Self> {
         let mut letters = name.bytes();
         let is_allowed = letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
             && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_')
@@ -174,7 +174,7 @@ pub(super) const KNOWN: i32 = 1;
 pub(super) const FIRST: &str = include_str!("sql/tables_and_functions_1.sql");
 
 /// Creates the tables where they are missing. Tables of a newer format are left as they are, if they work with this version.
-pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<(), PostgresError> {
+pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<()> {
     let mut object = connections.get().await?;
     let mut found = oldest(connections, &**object).await?;
     if found.is_none() && creates {
@@ -203,7 +203,7 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
 async fn oldest(
     connections: &Connections,
     client: &impl tokio_postgres::GenericClient,
-) -> Result<Option<i32>, PostgresError> {
+) -> Result<Option<i32>> {
     let there =
         "select 1 from pg_catalog.pg_tables where schemaname = 'timingwheel' and tablename = 'format'";
     if client.query_typed(&connections.statement(there), &[]).await?.is_empty() {

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 
 use super::convert::{epoch, get, number, standing, text, texts, unknown};
 use super::options::Schema;
-use super::{PostgresError, PostgresStore, changes, only};
+use super::{PostgresError, PostgresStore, Result, changes, only};
 use crate::durable::Cancelled;
 use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis};
@@ -204,7 +204,7 @@ impl Run {
     }
 
     /// Plans the next run of a series by the same clock as the runner.
-    async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
+    async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<()> {
         let within = &self.within;
         let (epoch, number, timer) = (epoch(self.epoch), number(self.id)?, within.timer);
         let attempt = i32::try_from(self.attempt).unwrap_or(i32::MAX);

@@ -14,7 +14,7 @@ use redb::{
 
 use super::error::is_damage;
 use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables};
-use super::{RedbError, RedbOptions};
+use super::{RedbError, RedbOptions, Result};
 use crate::error::panic_text;
 
 pub(super) struct File {
@@ -34,7 +34,7 @@ struct Open {
 
 impl File {
     /// `creates`: where there is no file, it is made.
-    pub(super) fn open(path: &Path, options: RedbOptions, creates: bool) -> Result<Self, RedbError> {
+    pub(super) fn open(path: &Path, options: RedbOptions, creates: bool) -> Result<Self> {
         if creates && !path.try_exists().unwrap_or(true) {
             make(path, &options)?;
         }
@@ -42,10 +42,7 @@ impl File {
         Ok(Self::of(Some(path.to_owned()), options, open))
     }
 
-    pub(super) fn with_backend(
-        backend: impl StorageBackend,
-        options: RedbOptions,
-    ) -> Result<Self, RedbError> {
+    pub(super) fn with_backend(backend: impl StorageBackend, options: RedbOptions) -> Result<Self> {
         let database = contained(None, || {
             let database = builder(&options).create_with_backend(backend)?;
             check(&database)?;
@@ -67,18 +64,15 @@ impl File {
     }
 
     /// Works in one transaction, which is durable when this returns.
-    pub(super) fn write<T>(
-        &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
-    ) -> Result<T, RedbError> {
+    pub(super) fn write<T>(&self, work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>) -> Result<T> {
         self.write_and_keep_damaged(work, Damaged::new())
     }
 
     fn write_and_keep_damaged<T>(
         &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
+        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>,
         found: Damaged,
-    ) -> Result<T, RedbError> {
+    ) -> Result<T> {
         self.with(|database| {
             let transaction = begin(database)?;
             let (done, damaged) = {
@@ -91,10 +85,7 @@ impl File {
         })
     }
 
-    pub(super) fn read<T>(
-        &self,
-        work: impl FnOnce(&RedbReads) -> Result<T, RedbError>,
-    ) -> Result<T, RedbError> {
+    pub(super) fn read<T>(&self, work: impl FnOnce(&RedbReads) -> Result<T>) -> Result<T> {
         let (read, damaged) = self.with(|database| {
             let reads = RedbReads::open(&database.begin_read()?)?;
             Ok((work(&reads)?, reads.damaged()))
@@ -105,7 +96,7 @@ impl File {
         Ok(read)
     }
 
-    pub(super) fn compact(&self) -> Result<(), RedbError> {
+    pub(super) fn compact(&self) -> Result<()> {
         self.reopen()?;
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let Some(Open { database, .. }) = &mut *open else { return Err(RedbError::Closed) };
@@ -120,7 +111,7 @@ impl File {
         compacted
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, RedbError>) -> Result<T, RedbError> {
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
         self.reopen()?;
         let result = match &*self.open.read().unwrap_or_else(PoisonError::into_inner) {
             Some(open) => contained(self.path(), || work(&open.database)),
@@ -134,7 +125,7 @@ impl File {
     }
 
     /// After an error.
-    fn reopen(&self) -> Result<(), RedbError> {
+    fn reopen(&self) -> Result<()> {
         if self.open.read().unwrap_or_else(PoisonError::into_inner).is_some() {
             return Ok(());
         }
@@ -147,7 +138,7 @@ impl File {
 }
 
 /// redb panics on some damaged pages. The panic hook has reported it.
-fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T, RedbError>) -> Result<T, RedbError> {
+fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| error.of(path)),
         Err(panic) => {
@@ -170,7 +161,7 @@ fn builder(options: &RedbOptions) -> Builder {
     builder
 }
 
-fn begin(database: &Database) -> Result<WriteTransaction, RedbError> {
+fn begin(database: &Database) -> Result<WriteTransaction> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
     Ok(transaction)
@@ -189,7 +180,7 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
 }
 
 /// Makes the file with its tables under another name first. So a process that is killed meanwhile leaves no file without tables.
-fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
+fn make(path: &Path, options: &RedbOptions) -> Result<()> {
     let io =
         |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
     let new = beside(path, &format!(".{}.new", process::id()));
@@ -214,7 +205,7 @@ fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
     linked.map_err(io)
 }
 
-fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
+fn open(path: &Path, options: &RedbOptions) -> Result<Open> {
     if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
         // redb would make a new store of it.
         let what = "it is empty: delete it to begin with no timers".to_owned();
@@ -230,7 +221,7 @@ fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
 }
 
 /// A file of a newer format is left as it is. To open it to be written would change its first bytes.
-fn refuse_newer(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
+fn refuse_newer(path: &Path, options: &RedbOptions) -> Result<()> {
     let database = match builder(options).open_read_only(path) {
         Ok(database) => database,
         // It has to be repaired first, which needs to write.
@@ -245,7 +236,7 @@ fn refuse_newer(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
     }
 }
 
-fn is_known(found: Option<u64>) -> Result<(), RedbError> {
+fn is_known(found: Option<u64>) -> Result<()> {
     match found {
         Some(found) if found > FORMAT => Err(RedbError::Newer { path: None, found, known: FORMAT }),
         _ => Ok(()),
@@ -253,7 +244,7 @@ fn is_known(found: Option<u64>) -> Result<(), RedbError> {
 }
 
 /// A new file gets its tables, and an old one is looked at.
-fn check(database: &Database) -> Result<(), RedbError> {
+fn check(database: &Database) -> Result<()> {
     let transaction = begin(database)?;
     let is_new = {
         let mut meta = transaction.open_table(META)?;

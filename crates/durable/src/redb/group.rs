@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::file::File;
 use super::tables::{RedbReads, RedbTables};
-use super::{RedbError, RedbStore};
+use super::{RedbError, RedbStore, Result};
 
 /// How many calls are one transaction at the most.
 const CALLS: usize = 4_096;
@@ -26,7 +26,7 @@ struct Waiting {
 
 /// One call, on its way through a transaction.
 trait Call: Send {
-    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<(), RedbError>;
+    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()>;
     /// The transaction is durable, or it failed with this error, and nothing of it was done.
     fn answer(self: Box<Self>, failed: Option<&RedbError>);
 }
@@ -42,7 +42,7 @@ where
     T: Send,
     W: FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send,
 {
-    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<(), RedbError> {
+    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()> {
         if let Some(work) = self.work.take() {
             self.done = Some(work(tables)?);
         }
@@ -67,22 +67,22 @@ impl Group {
 }
 
 impl RedbStore {
-    pub(super) fn of(file: Result<File, RedbError>) -> Result<Self, RedbError> {
+    pub(super) fn of(file: Result<File>) -> Result<Self> {
         Ok(Self(Arc::new(Group { file: file?, waiting: Mutex::default() })))
     }
 
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&RedbReads) -> Result<T, RedbError> + Send + 'static,
-    ) -> Result<T, RedbError> {
+        work: impl FnOnce(&RedbReads) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         self.blocking(|file| file.read(work)).await
     }
 
     /// Durable when it is ready. If it is dropped before, the call happens or not.
-    pub(super) async fn write<T, W>(&self, work: W) -> Result<T, RedbError>
+    pub(super) async fn write<T, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
-        W: FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send + 'static,
+        W: FnOnce(&mut RedbTables<'_>) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
         let is_first = {
@@ -99,8 +99,8 @@ impl RedbStore {
 
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&File) -> Result<T, RedbError> + Send + 'static,
-    ) -> Result<T, RedbError> {
+        work: impl FnOnce(&File) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let group = Arc::clone(&self.0);
         spawn_blocking(move || work(&group.file)).await.unwrap_or(Err(RedbError::Closed))
     }

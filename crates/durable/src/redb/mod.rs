@@ -25,6 +25,8 @@ pub use error::RedbError;
 use file::File;
 use group::Group;
 
+type Result<T, E = RedbError> = std::result::Result<T, E>;
+
 /// A store in one file, by [redb](https://docs.rs/redb). Clones are the same store.
 ///
 /// A call answers after the file is synced, so it is durable. Calls that come during a commit share the next commit: a

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use redb::{ReadableTable, Table, Value};
 
-use super::RedbError;
+use super::Result;
 
 /// A walk skips up to this many entries between two keys. If there are more, the second key is sought by itself.
 const BETWEEN: usize = 4;
@@ -22,8 +22,8 @@ type Walked<T> = (Vec<Option<T>>, Vec<Range<usize>>);
 fn walk<V: Value + 'static, T>(
     table: &Table<'_, u128, V>,
     keys: &[u128],
-    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
-) -> Result<Walked<T>, RedbError> {
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<T>,
+) -> Result<Walked<T>> {
     let (mut found, mut runs) = (Vec::with_capacity(keys.len()), Vec::new());
     while found.len() < keys.len() {
         let first = found.len();
@@ -57,8 +57,8 @@ fn walk<V: Value + 'static, T>(
 pub(super) fn get<V: Value + 'static, T>(
     table: &Table<'_, u128, V>,
     keys: &[u128],
-    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
-) -> Result<Vec<Option<T>>, RedbError> {
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<T>,
+) -> Result<Vec<Option<T>>> {
     Ok(walk(table, keys, read)?.0)
 }
 
@@ -66,8 +66,8 @@ pub(super) fn get<V: Value + 'static, T>(
 pub(super) fn take<V: Value + 'static, T>(
     table: &mut Table<'_, u128, V>,
     keys: &[u128],
-    read: impl Fn(u128, V::SelfType<'_>) -> Result<Option<T>, RedbError>,
-) -> Result<Vec<Option<T>>, RedbError> {
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<Option<T>>,
+) -> Result<Vec<Option<T>>> {
     let (found, runs) = walk(table, keys, read)?;
     let found: Vec<Option<T>> = found.into_iter().map(Option::flatten).collect();
     for run in runs {

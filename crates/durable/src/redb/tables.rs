@@ -14,10 +14,10 @@ use redb::{
 };
 
 use super::row::{HeadView, RowError};
-use super::{RedbError, runs};
+use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId};
 use crate::store::{Buried, Counts, State, Stored};
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
@@ -78,7 +78,7 @@ macro_rules! maps {
         }
 
         impl$(<$of>)? $maps$(<$of>)? {
-            pub(super) fn open(transaction: $transaction) -> Result<Self, RedbError> {
+            pub(super) fn open(transaction: $transaction) -> Result<Self> {
                 Ok(Self {
                     meta: transaction.open_table(META)?,
                     timers: transaction.open_table(TIMERS)?,
@@ -100,7 +100,7 @@ maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
 
 impl RedbTables<'_> {
     /// Moves damaged timers out of the way: those found here, and those found by earlier reads. Returns how many there are.
-    pub(super) fn keep_damaged(&mut self, found: Damaged) -> Result<u64, RedbError> {
+    pub(super) fn keep_damaged(&mut self, found: Damaged) -> Result<u64> {
         let mut count = 0;
         for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
             // Since it was read, it may have been deleted or written again.
@@ -132,26 +132,26 @@ macro_rules! lookup {
         $(impl Lookup for $tables {
             type Error = RedbError;
 
-            fn row(&self, at: Place) -> Result<Option<Stored>, RedbError> {
+            fn row(&self, at: Place) -> Result<Option<Stored>> {
                 let at = at.to_number();
                 let Some(bytes) = ReadableTable::get(&self.timers, at)? else { return Ok(None) };
                 Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes.value())))
             }
 
-            fn attempt(&self, at: Place) -> Result<Option<BegunBy>, RedbError> {
+            fn attempt(&self, at: Place) -> Result<Option<BegunBy>> {
                 let begun = ReadableTable::get(&self.begun, at.to_number())?.map(|begun| begun.value());
                 Ok(begun.map(|(epoch, number)| BegunBy { epoch, number }))
             }
 
-            fn keyed(&self, key: &str) -> Result<Option<Place>, RedbError> {
+            fn keyed(&self, key: &str) -> Result<Option<Place>> {
                 Ok(ReadableTable::get(&self.keys, key)?.map(|at| Place::from_number(at.value())))
             }
 
-            fn moved(&self, id: TimerId) -> Result<Option<i64>, RedbError> {
+            fn moved(&self, id: TimerId) -> Result<Option<i64>> {
                 Ok(ReadableTable::get(&self.moved, id.place().to_number())?.map(|due| due.value()))
             }
 
-            fn epoch(&self) -> Result<u64, RedbError> {
+            fn epoch(&self) -> Result<u64> {
                 Ok(ReadableTable::get(&self.meta, "epoch")?.map_or(0, |epoch| epoch.value()))
             }
         })*
@@ -161,7 +161,7 @@ macro_rules! lookup {
 lookup!(RedbTables<'_> RedbReads);
 
 impl Tables for RedbTables<'_> {
-    fn put(&mut self, row: &Stored) -> Result<(), RedbError> {
+    fn put(&mut self, row: &Stored) -> Result<()> {
         let at = row.timer.place().to_number();
         if row.series.is_some() {
             self.series.insert(at, ())?;
@@ -170,18 +170,18 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn take(&mut self, at: Place) -> Result<Option<Stored>, RedbError> {
+    fn take(&mut self, at: Place) -> Result<Option<Stored>> {
         Ok(self.take_all(&[at])?.pop().flatten())
     }
 
-    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>, RedbError> {
+    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>> {
         let read = |at, bytes: &[u8]| Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes)));
         let rows = runs::get(&self.timers, &numbers(places), read)?;
         Ok(rows.into_iter().map(Option::flatten).collect())
     }
 
     /// Damaged bytes stay where they are, for [`keep_damaged`](Self::keep_damaged).
-    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>, RedbError> {
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>> {
         let (numbers, damaged) = (numbers(places), &self.damaged);
         let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {
             Ok(note(damaged, (false, at), Stored::from_bytes(at, bytes)))
@@ -194,7 +194,7 @@ impl Tables for RedbTables<'_> {
         Ok(rows)
     }
 
-    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, RedbError> {
+    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>> {
         let before = match attempt {
             Some(BegunBy { epoch, number }) => self.begun.insert(at.to_number(), (epoch, number))?,
             None => self.begun.remove(at.to_number())?,
@@ -203,12 +203,12 @@ impl Tables for RedbTables<'_> {
         Ok(before.map(|(epoch, number)| BegunBy { epoch, number }))
     }
 
-    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, RedbError> {
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>> {
         let read = |_, (epoch, number)| Ok(Some(BegunBy { epoch, number }));
         runs::take(&mut self.begun, &numbers(places), read)
     }
 
-    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, RedbError> {
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>> {
         let mut found = Vec::new();
         for entry in self.begun.iter()? {
             let (at, begun) = entry?;
@@ -220,7 +220,7 @@ impl Tables for RedbTables<'_> {
         Ok(found)
     }
 
-    fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), RedbError> {
+    fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<()> {
         match at {
             Some(at) => drop(self.keys.insert(key, at.to_number())?),
             None => drop(self.keys.remove(key)?),
@@ -228,7 +228,7 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), RedbError> {
+    fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<()> {
         let id = id.place().to_number();
         match due_ms {
             Some(due_ms) => drop(self.moved.insert(id, due_ms)?),
@@ -237,7 +237,7 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn bury(&mut self, row: &Stored) -> Result<(), RedbError> {
+    fn bury(&mut self, row: &Stored) -> Result<()> {
         let (id, State::Buried(Buried { reason })) = (row.timer.id.place().to_number(), &row.state) else {
             return Ok(());
         };
@@ -245,24 +245,24 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, RedbError> {
+    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>> {
         let id = id.place().to_number();
         Ok(self.buried.get(id)?.and_then(|buried| buried_row(&self.damaged, id, buried.value())))
     }
 
-    fn unbury(&mut self, id: TimerId) -> Result<(), RedbError> {
+    fn unbury(&mut self, id: TimerId) -> Result<()> {
         self.buried.remove(id.place().to_number())?;
         Ok(())
     }
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), RedbError> {
+    fn set_epoch(&mut self, epoch: u64) -> Result<()> {
         self.meta.insert("epoch", epoch)?;
         Ok(())
     }
 }
 
 impl RedbReads {
-    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>, RedbError> {
+    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>> {
         let read = HeadView::read(at, bytes);
         let Some(head) = note(&self.damaged, (false, at), read) else { return Ok(ControlFlow::Continue(())) };
         let place = Place::from_number(at);
@@ -276,12 +276,12 @@ impl RedbReads {
 }
 
 impl ReadTables for RedbReads {
-    fn counts(&self) -> Result<Counts, RedbError> {
+    fn counts(&self) -> Result<Counts> {
         let begun = self.begun.len()?;
         Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
     }
 
-    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
+    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
         for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
             let (at, bytes) = entry?;
             if self.show(at.value(), bytes.value(), show)?.is_break() {
@@ -291,7 +291,7 @@ impl ReadTables for RedbReads {
         Ok(())
     }
 
-    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
+    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
         for entry in ReadableTable::range(&self.series, (Excluded(after.to_number()), Unbounded))? {
             let at = entry?.0.value();
             if let Some(bytes) = ReadableTable::get(&self.timers, at)?
@@ -303,11 +303,7 @@ impl ReadTables for RedbReads {
         Ok(())
     }
 
-    fn buried(
-        &self,
-        after: TimerId,
-        show: &mut dyn FnMut(Stored) -> ControlFlow<()>,
-    ) -> Result<(), RedbError> {
+    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<()> {
         for entry in ReadableTable::range(&self.buried, (Excluded(after.place().to_number()), Unbounded))? {
             let (id, buried) = entry?;
             if buried_row(&self.damaged, id.value(), buried.value()).is_some_and(|row| show(row).is_break()) {

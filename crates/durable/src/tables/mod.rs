@@ -4,7 +4,7 @@
 mod reads;
 mod together;
 
-pub(crate) use reads::{Head, ReadTables, Show, list, load};
+pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};

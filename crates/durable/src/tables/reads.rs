@@ -18,6 +18,9 @@ pub(crate) struct Head<'a> {
 /// Is shown one timer after the other, until it says to stop.
 pub(crate) type Show<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<ControlFlow<()>, E>;
 
+/// As [`Show`], for buried timers.
+pub(crate) type ShowBuried<'a> = &'a mut dyn FnMut(Stored) -> ControlFlow<()>;
+
 /// The maps, to be read.
 pub(crate) trait ReadTables: Lookup {
     fn counts(&self) -> Result<Counts, Self::Error>;
@@ -25,11 +28,7 @@ pub(crate) trait ReadTables: Lookup {
     fn heads(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
     /// As [`heads`](Self::heads), of those that are series.
     fn series(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
-    fn buried(
-        &self,
-        after: TimerId,
-        show: &mut dyn FnMut(Stored) -> ControlFlow<()>,
-    ) -> Result<(), Self::Error>;
+    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Self::Error>;
 }
 
 pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
