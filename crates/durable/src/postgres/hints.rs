@@ -147,13 +147,7 @@ impl Inner {
         }
     }
 
-    /// The instance has lost shards, and may have saved timers into them without telling anybody. Any hint makes the other
-    /// instances scan.
-    pub(super) fn note_lost(self: &Arc<Self>, owner: Owner, lost: u64) {
-        self.tell(u64::from(lost.trailing_zeros()), self.owned.now_ms(owner.epoch));
-    }
-
-    fn tell(self: &Arc<Self>, shard: u64, due_ms: i64) {
+    pub(super) fn tell(self: &Arc<Self>, shard: u64, due_ms: i64) {
         let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let (from, to) = notes.of.entry(shard).or_insert((due_ms, due_ms));
         (*from, *to) = (due_ms.min(*from), due_ms.max(*to));

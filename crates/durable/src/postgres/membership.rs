@@ -91,8 +91,10 @@ impl Inner {
         let now_us = convert::get(row, "now_us")?;
         owned.set_clock(owner.epoch, now_us);
         let before = owned.set_shards(owner.epoch, shards).unwrap_or(0);
-        if before & !shards != 0 {
-            self.note_lost(owner, before & !shards);
+        let lost = before & !shards;
+        if lost != 0 {
+            // It may have saved timers into them without telling anybody. Any hint makes the other instances scan.
+            self.tell(u64::from(lost.trailing_zeros()), owned.now_ms(owner.epoch));
         }
         // Not all at once.
         let mut again_in = (own.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);

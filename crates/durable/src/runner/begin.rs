@@ -116,7 +116,7 @@ impl Runner {
                 return self.lose();
             }
         };
-        let Some(Live::Beginning { mut takes, may_have_begun }) = self.live.remove(&id) else { return };
+        let Some(Live::Beginning { takes, may_have_begun }) = self.live.remove(&id) else { return };
         // The answer is to a former owner of this instance.
         if !matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch) {
             self.live.insert(id, Live::Beginning { takes, may_have_begun });
@@ -124,8 +124,7 @@ impl Runner {
         }
         let Some(attempt) = self.attempt(stored) else { return };
         if !takes.is_empty() {
-            let first = takes.remove(0);
-            return self.give_up(attempt, first, takes);
+            return self.give_up(attempt, takes);
         }
         if self.stopping.is_some() {
             return self.give_back(attempt);
@@ -208,11 +207,11 @@ impl Runner {
             Some(Live::Waiting { .. }) => {
                 if let Some(Live::Waiting { attempt, key }) = self.live.remove(&id) {
                     self.waits.try_remove(&key);
-                    self.give_up(attempt, take, Vec::new());
+                    self.give_up(attempt, vec![take]);
                 }
             }
             // When the store has that end, it knows.
-            Some(Live::Ending(ending)) if !ending.was_called => ending.others.push(take),
+            Some(Live::Ending(ending)) if !ending.was_called => ending.takes.push(take),
             Some(Live::Running { .. } | Live::Ending(_)) => take.tell(TookBack::Runs),
             None => {
                 let is_cancelled = matches!(take.end, End::Cancelled) && self.cancelled.contains(&id);
@@ -221,10 +220,10 @@ impl Runner {
         }
     }
 
-    /// `others` wanted the timer back too, and came later.
-    fn give_up(&mut self, mut attempt: Attempt, take: TakeBack, others: Vec<TakeBack>) {
+    /// The first of these callers, who are one at least, takes the timer back. The others came later.
+    fn give_up(&mut self, mut attempt: Attempt, takes: Vec<TakeBack>) {
         self.shared.stats().taken_back += 1;
-        let end = take.end.clone();
+        let end = takes[0].end.clone();
         let stored = &mut attempt.stored;
         if let End::Cancelled = end
             && !stored.ending
@@ -232,7 +231,7 @@ impl Runner {
             // This is how the cancel has left the row. If it was changed again, the store answers so.
             (stored.ending, stored.version) = (true, stored.version.wrapping_add(1));
         }
-        self.end(Ending { attempt, end, was_called: false, took: Some(Box::new(take)), others });
+        self.end(Ending { attempt, end, was_called: false, was_taken: true, takes });
     }
 
     /// Stores the timer as it was before it began.
@@ -246,7 +245,7 @@ impl Runner {
 
     /// An attempt has ended without its handler.
     fn end_uncalled(&mut self, attempt: Attempt, end: End) {
-        self.end(Ending { attempt, end, was_called: false, took: None, others: Vec::new() });
+        self.end(Ending { attempt, end, was_called: false, was_taken: false, takes: Vec::new() });
     }
 
     /// The owner is lost: forgets attempts whose handlers were not called.

@@ -64,11 +64,6 @@ impl Clocks {
         was_set
     }
 
-    /// When the wall clock will show this, if nobody sets it; `None` if it does already.
-    pub(super) fn instant(&self, due_ms: i64) -> Option<Instant> {
-        self.instant_after(self.wall(), due_ms)
-    }
-
     /// The same, where the wall clock has shown `wall` just now.
     pub(super) fn instant_after(&self, wall: Timestamp, due_ms: i64) -> Option<Instant> {
         let left = timestamp(due_ms).duration_since(wall);

@@ -85,12 +85,6 @@ impl Share {
         }
     }
 
-    /// Others share out the timers anew.
-    pub(super) fn shares_have_changed(&mut self) {
-        self.renew_at = Instant::now();
-        self.renews_again = self.renewing.is_some();
-    }
-
     pub(super) fn scan_for(&mut self, scan: Scan) {
         self.scan = Some(match self.scan {
             None => scan,
@@ -307,7 +301,8 @@ impl Runner {
     pub(super) fn hinted(&mut self, hint: Hint) {
         let Some(share) = &mut self.share else { return };
         match hint {
-            Hint::Shares => share.shares_have_changed(),
+            // If a renewal is under way, it may be too early to tell.
+            Hint::Shares => (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some()),
             Hint::Saved(from, to) => {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };

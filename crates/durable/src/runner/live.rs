@@ -29,14 +29,15 @@ pub(super) enum Live {
     Ending(Ending),
 }
 
-/// The end of an attempt. One caller may have taken the timer back, unless the handler was called. That caller waits for the
-/// store, and so do others who wanted to take it back.
+/// The end of an attempt. A caller may have taken the timer back, unless the handler was called. That caller waits for the store,
+/// and so do others who wanted to take it back.
 pub(super) struct Ending {
     pub(super) attempt: Attempt,
     pub(super) end: End,
     pub(super) was_called: bool,
-    pub(super) took: Option<Box<TakeBack>>,
-    pub(super) others: Vec<TakeBack>,
+    /// The first of the callers has taken it back.
+    pub(super) was_taken: bool,
+    pub(super) takes: Vec<TakeBack>,
 }
 
 /// An attempt.
@@ -71,7 +72,13 @@ pub(super) struct PutOff {
 
 impl PutOff {
     /// When there is something to ask again.
-    fn wait(&mut self) {
+    fn begin(&mut self, near: Near) {
+        self.begins.push(near);
+        self.at.get_or_insert_with(|| Instant::now() + AGAIN);
+    }
+
+    pub(super) fn end(&mut self, ended: Ended) {
+        self.ends.push(ended);
         self.at.get_or_insert_with(|| Instant::now() + AGAIN);
     }
 }
@@ -84,8 +91,7 @@ impl Runner {
             // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
             Some(Live::Beginning { takes, may_have_begun: true }) if may_begin => {
                 takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
-                self.put_off.begins.push(near);
-                self.put_off.wait();
+                self.put_off.begin(near);
             }
             // It takes no handler's place while it waits.
             _ => {
@@ -95,12 +101,6 @@ impl Runner {
                 }
             }
         }
-    }
-
-    /// An end was not stored, because somebody holds its timer.
-    pub(super) fn put_off_end(&mut self, ended: Ended) {
-        self.put_off.ends.push(ended);
-        self.put_off.wait();
     }
 
     /// Asks again, if it is time.

@@ -227,7 +227,7 @@ impl Runner {
             next = next.min(at);
         }
         if let Some(at) = self.next_load() {
-            next = next.min(self.clocks.instant(at).unwrap_or_else(Instant::now));
+            next = next.min(self.clocks.instant_after(self.clocks.wall(), at).unwrap_or_else(Instant::now));
         }
         // After the pause a call is under way, whose answer wakes this task.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {

@@ -98,7 +98,6 @@ pub(crate) struct Runner {
     sender: mpsc::UnboundedSender<Command>,
     /// Set by a stop. A call that is on its way then does not call its handler.
     is_stopping: Arc<AtomicBool>,
-    buffer: Vec<Command>,
     window: Window,
     /// Near timers, on the wheel until they are to begin.
     armed: DelayQueue<Near>,
@@ -174,7 +173,6 @@ impl Runner {
             commands,
             sender,
             is_stopping: Arc::default(),
-            buffer: Vec::new(),
             window: Window::new(),
             armed: wheel.delay_queue(),
             keys: HashMap::default(),

@@ -99,7 +99,7 @@ impl Runner {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end(Ending { attempt, end, was_called: true, took: None, others: Vec::new() });
+        self.end(Ending { attempt, end, was_called: true, was_taken: false, takes: Vec::new() });
     }
 
     fn fail(&self, attempt: &Attempt, error: String) -> End {
@@ -241,7 +241,7 @@ impl Runner {
                     self.lose();
                 }
             }
-            Settled::Locked => self.put_off_end(ended),
+            Settled::Locked => self.put_off.end(ended),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
     }
@@ -263,9 +263,9 @@ impl Runner {
     /// The result was refused: the attempt is another owner's.
     fn was_refused(&mut self, ended: &Ended) {
         let id = ended.timer.id();
-        let Some(Live::Ending(Ending { took, others, .. })) = self.live.remove(&id) else { return };
+        let Some(Live::Ending(Ending { takes, .. })) = self.live.remove(&id) else { return };
         self.shared.stats().fenced += 1;
-        took.into_iter().map(|take| *take).chain(others).for_each(|take| take.tell(TookBack::AskAgain));
+        takes.into_iter().for_each(|take| take.tell(TookBack::AskAgain));
         self.unblock(id);
     }
 
@@ -273,7 +273,7 @@ impl Runner {
     fn has_ended(&mut self, ended: &Ended) {
         let (id, change) = (ended.timer.id(), &ended.change);
         let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
-        let Ending { attempt, end, was_called, took, others } = ending;
+        let Ending { attempt, end, was_called, was_taken, takes } = ending;
         let is_removed = *change == Change::Delete && !was_called;
         if Arc::strong_count(&self.shared.cancels) == 1 {
             self.cancelled.clear();
@@ -281,8 +281,8 @@ impl Runner {
             // Another cancel may have been told that it had begun, and has yet to ask for it.
             self.cancelled.insert(id);
         }
-        let was_taken = took.is_some();
-        if let Some(take) = took {
+        let mut takes = takes.into_iter();
+        if was_taken && let Some(take) = takes.next() {
             // A move that came after a cancel has moved nothing.
             let stored = change.put().map(|put| put.timer);
             let is_moved = matches!(&end, End::Again { due, .. } if stored == Some(Near::new(id, *due)));
@@ -292,7 +292,7 @@ impl Runner {
                 TookBack::AskAgain
             });
         }
-        for take in others {
+        for take in takes {
             let is_gone = is_removed && take.end == End::Cancelled;
             // Otherwise the store answers the caller.
             take.tell(if is_gone { TookBack::Gone } else { TookBack::AskAgain });

@@ -4,6 +4,7 @@
 mod reads;
 mod together;
 
+use jiff::Timestamp;
 pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load};
 use together::together;
 
@@ -326,11 +327,7 @@ pub(crate) fn cancel<T: Tables>(tables: &mut T, which: Which) -> Result<Removal,
     Ok(Removal::Removed(row.timer))
 }
 
-pub(crate) fn reschedule<T: Tables>(
-    tables: &mut T,
-    which: Which,
-    due: jiff::Timestamp,
-) -> Result<Move, T::Error> {
+pub(crate) fn reschedule<T: Tables>(tables: &mut T, which: Which, due: Timestamp) -> Result<Move, T::Error> {
     let Some(mut row) = find(tables, &which)? else { return Ok(Move::NotFound) };
     let from = row.timer;
     // One that was cancelled, and runs no more, is not to be due again.
@@ -350,7 +347,7 @@ pub(crate) fn reschedule<T: Tables>(
 pub(crate) fn unbury<T: Tables>(
     tables: &mut T,
     id: TimerId,
-    due: Option<jiff::Timestamp>,
+    due: Option<Timestamp>,
 ) -> Result<Taken, T::Error> {
     let Some(mut row) = tables.buried_row(id)? else { return Ok(Taken::NotFound) };
     let Some(due) = due else {
