@@ -268,11 +268,7 @@ impl Durable {
 
 impl fmt::Debug for Durable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { wheel, shared, .. } = &*self.0;
-        f.debug_struct("Durable")
-            .field("wheel", wheel)
-            .field("epoch", &shared.owner().epoch)
-            .finish_non_exhaustive()
+        f.debug_struct("Durable").field("epoch", &self.0.shared.owner().epoch).finish_non_exhaustive()
     }
 }
 

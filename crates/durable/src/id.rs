@@ -141,6 +141,12 @@ impl Place {
         timestamp(self.due_ms)
     }
 
+    /// Sixteen bytes, ordered as places are. Stores of your own use them as keys.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.to_number().to_be_bytes()
+    }
+
     /// One number, ordered as places are: the sign of the time is turned, so that times before 1970 come first.
     pub(crate) const fn to_number(self) -> u128 {
         ((self.due_ms.cast_unsigned() ^ SIGN) as u128) << 64 | self.unique as u128

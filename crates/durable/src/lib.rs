@@ -124,7 +124,7 @@ mod window;
 
 pub use backoff::Backoff;
 pub use builder::Builder;
-pub use clock::{Clock, SetClock, SystemClock};
+pub use clock::{Clock, SetClock};
 pub use durable::{Cancelled, Durable, Moved};
 pub use error::Error;
 pub use guide::{coming_from, promises};

@@ -16,20 +16,14 @@ pub(super) const fn shard(unique: u64) -> u64 {
     unique % SHARDS
 }
 
-/// The number of a timer. The database holds it with a sign, so it has 63 bits.
-pub(super) fn number(id: TimerId) -> Result<i64> {
-    let told = || PostgresError::Text(format!("the number of a timer must be below 2^63, got {}", id.unique));
-    i64::try_from(id.unique).map_err(|_| told())
+/// A number with the sign of the database. [`check`](super::PostgresStore) lets none in that would be negative there.
+pub(super) const fn number(id: TimerId) -> i64 {
+    id.unique.cast_signed()
 }
 
 /// For comparisons: a number that is too large for the database is treated as the largest.
 pub(super) fn last_number(place: Place) -> i64 {
     i64::try_from(place.unique).unwrap_or(i64::MAX)
-}
-
-pub(super) fn epoch(epoch: u64) -> i64 {
-    // Epochs come from a sequence of the database.
-    i64::try_from(epoch).unwrap_or(i64::MAX)
 }
 
 pub(super) fn id(first: i64, number: i64) -> TimerId {
@@ -128,14 +122,14 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(nears: impl Iterator<Item = Near>) -> Result<Self> {
+    pub(super) fn of(nears: impl Iterator<Item = Near>) -> Self {
         let mut places = Self::default();
         for near in nears {
             places.dues.push(near.due_ms);
-            places.numbers.push(number(near.id)?);
+            places.numbers.push(number(near.id));
             places.firsts.push(near.id.due_ms);
         }
-        Ok(places)
+        places
     }
 
     pub(super) fn parameters(&self) -> [Parameter<'_>; 3] {

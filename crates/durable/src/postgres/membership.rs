@@ -45,7 +45,7 @@ impl Inner {
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
         let Inner { connections, options, .. } = self;
-        let epoch = convert::epoch(owner.epoch);
+        let epoch = owner.epoch.cast_signed();
         // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,
         // because the shards wait for it.
         let give_back = "select timingwheel.give_back($1) as given_back";
@@ -76,7 +76,7 @@ impl Inner {
         let Some(own) = owned.of(owner.epoch) else { return Ok(nothing(lost)) };
         // A later answer is of no use.
         let limit = options.timeout.min(own.lease / 3);
-        let (epoch, lease) = (convert::epoch(owner.epoch), lease_ms(own.lease));
+        let (epoch, lease) = (owner.epoch.cast_signed(), lease_ms(own.lease));
         let from = from.map(millis);
         let parameters = [(&epoch as _, Type::INT8), (&lease as _, Type::INT8), (&from as _, Type::INT8)];
         let statement = "select * from timingwheel.renew($1, $2, $3)";

@@ -5,7 +5,7 @@
 // | file | what it has |
 // |---|---|
 // | this one | the store |
-// | `changes`, `attempts`, `reads` | saving, cancelling and moving; beginning and ending attempts; reading |
+// | `changes`, `reads` | saving, cancelling and moving, beginning and ending attempts; reading |
 // | `membership` | joining, renewing the lease, leaving, and which shards this instance owns |
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
@@ -13,7 +13,6 @@
 // | `convert` | timers as parameters and as rows, one and many |
 // | `options`, `error` | settings, the schema and its tables, errors |
 
-mod attempts;
 mod changes;
 mod connections;
 mod convert;
@@ -156,7 +155,13 @@ impl Store for PostgresStore {
     fn check(timer: &NewTimer) -> Result<()> {
         convert::text("a kind", &timer.kind)?;
         convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
-        convert::number(timer.id).map(drop)
+        let unique = timer.id.unique;
+        if convert::number(timer.id) < 0 {
+            return Err(PostgresError::Text(format!(
+                "the number of a timer must be below 2^63, got {unique}"
+            )));
+        }
+        Ok(())
     }
 
     async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner> {
@@ -187,12 +192,12 @@ impl Store for PostgresStore {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
-        attempts::begin(&self.0, owner, &ask).await
+        changes::begin(&self.0, owner, &ask).await
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>> {
         let nears: Vec<_> = ends.iter().map(|ended| ended.change.put().map(|put| put.timer)).collect();
-        let answers = attempts::settle(&self.0, owner, ends).await?;
+        let answers = changes::settle(&self.0, owner, ends).await?;
         for (near, answer) in nears.into_iter().zip(&answers) {
             if let (Some(near), Settled::Done) = (near, answer) {
                 self.0.note(near);

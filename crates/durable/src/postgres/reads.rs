@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connections::{Connections, Parameter};
-use super::convert::{epoch, get, id, last_number, near, standing, stored};
+use super::convert::{get, id, last_number, near, standing, stored};
 use super::{Inner, Result};
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
@@ -17,7 +17,7 @@ pub(super) async fn load(connections: &Connections, owner: Owner, ask: &Ask, sha
     // From each shard twice its part of the limit, because some shards have more timers than others.
     let of_each = (limit.saturating_mul(2) / shards.max(1) as usize).max(LEAST).min(limit);
     let until = Place::last_of(ask.until).due_ms;
-    let (epoch, after, after_number) = (epoch(owner.epoch), ask.after.due_ms, last_number(ask.after));
+    let (epoch, after, after_number) = (owner.epoch.cast_signed(), ask.after.due_ms, last_number(ask.after));
     // One more of each, to see whether it is all.
     let most = i64::try_from(of_each).unwrap_or(i64::MAX - 1) + 1;
     let kinds: Vec<&str> = ask.kinds.iter().map(String::as_str).collect();

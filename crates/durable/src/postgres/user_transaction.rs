@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::convert::{epoch, get, number, standing, text, texts, unknown};
+use super::convert::{get, number, standing, text, texts, unknown};
 use super::options::Schema;
 use super::{PostgresError, PostgresStore, Result, changes, only};
 use crate::durable::Cancelled;
@@ -72,7 +72,7 @@ impl PostgresStore {
         transaction: &Transaction<'_>,
         which: impl Into<Which>,
     ) -> Result<Cancelled, PostgresError> {
-        let (first, number, key) = changes::name(&which.into())?;
+        let (first, number, key) = changes::name(&which.into());
         let statement = self.0.connections.statement(changes::CANCEL);
         let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
         let row = transaction.query_typed_one(&statement, &parameters).await?;
@@ -206,8 +206,8 @@ impl Run {
     /// Plans the next run of a series by the same clock as the runner.
     async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<()> {
         let within = &self.within;
-        let (epoch, number, timer) = (epoch(self.epoch), number(self.id)?, within.timer);
-        let attempt = i32::try_from(self.attempt).unwrap_or(i32::MAX);
+        let (epoch, number, timer) = (self.epoch.cast_signed(), number(self.id), within.timer);
+        let attempt = self.attempt.cast_signed();
         let (mut series, mut version, mut is_ending) =
             (within.series.as_deref().cloned(), within.version, false);
         let statement = schema.of(
