@@ -3,26 +3,16 @@
 //! Each page names its link targets at its end, for browsers. `links.md` names them for rustdoc, which then checks that
 //! they exist. The first definition of a link counts, so `links.md` comes before the page.
 
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[doc = include_str!("../../docs/coming_from.md")]
+#[doc = concat!(include_str!("links.md"), "\n", include_str!("../../docs/coming_from.md"))]
 pub mod coming_from {}
 
 #[cfg(feature = "postgres")]
-#[doc = include_str!("links.md")]
-#[doc = include_str!("links_of_postgres.md")]
-#[doc = ""]
-#[doc = include_str!("../../docs/many_instances.md")]
+#[doc = concat!(include_str!("links.md"), include_str!("links_of_postgres.md"), "\n", include_str!("../../docs/many_instances.md"))]
 pub mod many_instances {}
 
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[doc = include_str!("../../docs/promises.md")]
+#[doc = concat!(include_str!("links.md"), "\n", include_str!("../../docs/promises.md"))]
 pub mod promises {}
 
 #[cfg(feature = "postgres")]
-#[doc = include_str!("links.md")]
-#[doc = include_str!("links_of_postgres.md")]
-#[doc = ""]
-#[doc = include_str!("../../docs/sizing.md")]
+#[doc = concat!(include_str!("links.md"), include_str!("links_of_postgres.md"), "\n", include_str!("../../docs/sizing.md"))]
 pub mod sizing {}

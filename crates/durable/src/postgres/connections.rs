@@ -1,7 +1,6 @@
 //! A pool of connections, and statements on it. Each statement is a transaction of its own. Some do nothing if they arrive too
 //! late.
 
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ const TRIES: u32 = 5;
 
 pub(super) struct Connections {
     pool: Pool,
-    schema: Schema,
+    pub(super) schema: Schema,
     timeout: Duration,
     listen: Listen,
     /// For error messages, without a password.
@@ -90,11 +89,6 @@ impl Connections {
         Ok(Self { pool, schema: schema.clone(), timeout: *timeout, listen, address })
     }
 
-    /// A statement, which names the schema `timingwheel`, as it is for the schema of this store.
-    pub(super) fn statement<'a>(&self, statement: &'a str) -> Cow<'a, str> {
-        self.schema.of(statement)
-    }
-
     /// One statement.
     pub(super) async fn ask(&self, statement: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
         self.ask_within(self.timeout, statement, parameters).await
@@ -106,7 +100,7 @@ impl Connections {
         statement: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        let (statement, mut tries) = (self.statement(statement), 1);
+        let (statement, mut tries) = (self.schema.of(statement), 1);
         loop {
             let mut taken = Taken(None);
             let asked = async {

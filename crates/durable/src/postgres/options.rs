@@ -183,11 +183,12 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
         transaction
             .batch_execute(
                 &connections
-                    .statement("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))"),
+                    .schema
+                    .of("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))"),
             )
             .await?;
         if oldest(connections, &*transaction).await?.is_none() {
-            transaction.batch_execute(&connections.statement(FIRST)).await?;
+            transaction.batch_execute(&connections.schema.of(FIRST)).await?;
         }
         found = oldest(connections, &*transaction).await?;
         transaction.commit().await?;
@@ -206,10 +207,10 @@ async fn oldest(
 ) -> Result<Option<i32>> {
     let there =
         "select 1 from pg_catalog.pg_tables where schemaname = 'timingwheel' and tablename = 'format'";
-    if client.query_typed(&connections.statement(there), &[]).await?.is_empty() {
+    if client.query_typed(&connections.schema.of(there), &[]).await?.is_empty() {
         return Ok(None);
     }
-    let statement = connections.statement("select oldest from timingwheel.format");
+    let statement = connections.schema.of("select oldest from timingwheel.format");
     let row = client.query_typed_one(&statement, &[]).await?;
     Ok(Some(row.try_get(0)?))
 }

@@ -73,7 +73,7 @@ impl PostgresStore {
         which: impl Into<Which>,
     ) -> Result<Cancelled, PostgresError> {
         let (first, number, key) = changes::name(&which.into());
-        let statement = self.0.connections.statement(changes::CANCEL);
+        let statement = self.0.connections.schema.of(changes::CANCEL);
         let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
         let row = transaction.query_typed_one(&statement, &parameters).await?;
         Ok(match changes::removal(&row)? {
@@ -132,7 +132,7 @@ impl Saving<InTransaction<'_>> {
             (&key as _, Type::TEXT),
             (&replaces as _, Type::BOOL),
         ];
-        let statement = store.0.connections.statement(SAVE);
+        let statement = store.0.connections.schema.of(SAVE);
         let row = transaction.query_typed_one(&statement, &parameters).await?;
         let id = TimerId { due_ms, unique: get::<i64>(&row, "number")?.cast_unsigned() };
         match changes::saved(&row, id)? {

@@ -18,12 +18,12 @@ use super::{RedbError, RedbOptions, Result};
 use crate::error::panic_text;
 
 pub(super) struct File {
-    path: Option<PathBuf>,
+    pub(super) path: Option<PathBuf>,
     options: RedbOptions,
     /// `None` after an error, until the next call. What has failed stays closed by redb until it is opened again.
     open: RwLock<Option<Open>>,
     /// How many damaged timers were found since this was opened.
-    damaged: AtomicU64,
+    pub(super) damaged: AtomicU64,
 }
 
 struct Open {
@@ -53,14 +53,6 @@ impl File {
 
     fn of(path: Option<PathBuf>, options: RedbOptions, open: Open) -> Self {
         Self { path, options, open: RwLock::new(Some(open)), damaged: AtomicU64::new(0) }
-    }
-
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    pub(super) fn damaged(&self) -> u64 {
-        self.damaged.load(Ordering::Relaxed)
     }
 
     /// Works in one transaction, which is durable when this returns.
@@ -100,7 +92,7 @@ impl File {
         self.reopen()?;
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let Some(Open { database, .. }) = &mut *open else { return Err(RedbError::Closed) };
-        let compacted = contained(self.path(), || {
+        let compacted = contained(self.path.as_deref(), || {
             // Its answer, whether it moved anything, is not needed.
             database.compact()?;
             Ok(())
@@ -114,7 +106,7 @@ impl File {
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
         self.reopen()?;
         let result = match &*self.open.read().unwrap_or_else(PoisonError::into_inner) {
-            Some(open) => contained(self.path(), || work(&open.database)),
+            Some(open) => contained(self.path.as_deref(), || work(&open.database)),
             None => Err(RedbError::Closed),
         };
         if let (Err(RedbError::Storage { .. } | RedbError::Damaged { .. }), Some(_)) = (&result, &self.path) {

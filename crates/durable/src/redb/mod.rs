@@ -8,6 +8,7 @@ mod tables;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ impl RedbStore {
     /// The path of the file, or `None` for other storage.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.0.file.path()
+        self.0.file.path.as_deref()
     }
 
     /// Gives unused space back to the file system.
@@ -155,7 +156,7 @@ impl Store for RedbStore {
     crate::tables::calls!();
 
     fn damaged(&self) -> u64 {
-        self.0.file.damaged()
+        self.0.file.damaged.load(Ordering::Relaxed)
     }
 }
 

@@ -65,7 +65,7 @@ impl Runner {
                 }
             }
             Ok(answers) => {
-                self.succeeded();
+                self.pause = None;
                 self.clocks.begin_took(since.elapsed());
                 self.begun = nears.into_iter().zip(answers);
             }

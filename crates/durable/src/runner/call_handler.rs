@@ -50,7 +50,7 @@ impl Runner {
         let call = Call {
             is_stopping: Arc::clone(&self.is_stopping),
             teller: Teller { id, sender: self.sender.clone(), was_called: false, has_told: false },
-            lease: self.lease(),
+            lease: self.share.as_ref().map(|share| share.lease.clone()),
             handler: Arc::clone(&attempt.handler),
             payload: std::mem::take(&mut attempt.stored.payload),
             run,

@@ -102,11 +102,6 @@ impl Runner {
         self.share.as_ref().is_none_or(|share| share.lease.is_good())
     }
 
-    /// For calls of handlers. `None` if no other instance may have the timers.
-    pub(super) fn lease(&self) -> Option<Lease> {
-        self.share.as_ref().map(|share| share.lease.clone())
-    }
-
     /// When the runner has to renew, whatever else there is. `None` once another owner has taken over for good.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
@@ -320,7 +315,7 @@ impl Runner {
         (self.is_idle() && !self.kinds.is_empty()).then(|| timestamp(self.mark()))
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.near() == 0 && self.live.is_empty()
     }
 

@@ -72,11 +72,7 @@ pub(super) struct PutOff {
 
 impl PutOff {
     /// When there is something to ask again.
-    fn begin(&mut self, near: Near) {
-        self.begins.push(near);
-        self.at.get_or_insert_with(|| Instant::now() + AGAIN);
-    }
-
+    /// An end was not stored, because somebody holds its timer.
     pub(super) fn end(&mut self, ended: Ended) {
         self.ends.push(ended);
         self.at.get_or_insert_with(|| Instant::now() + AGAIN);
@@ -91,7 +87,8 @@ impl Runner {
             // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
             Some(Live::Beginning { takes, may_have_begun: true }) if may_begin => {
                 takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
-                self.put_off.begin(near);
+                self.put_off.begins.push(near);
+                self.put_off.at.get_or_insert_with(|| Instant::now() + AGAIN);
             }
             // It takes no handler's place while it waits.
             _ => {

@@ -103,7 +103,7 @@ impl Runner {
                 self.lose();
             }
             Ok(loaded) => {
-                self.succeeded();
+                self.pause = None;
                 {
                     let mut stats = self.shared.stats();
                     stats.loads += 1;
@@ -213,11 +213,10 @@ impl Runner {
 
     /// Sets the alarm for the next thing to do that no other event announces.
     pub(super) fn sleep_until_next(&mut self) {
-        let is_idle = self.near() == 0 && self.live.is_empty();
         // A clock that tells when it is set need not be looked at.
         let every = if self.clocks.tells {
             NEVER
-        } else if is_idle {
+        } else if self.is_idle() {
             LOOK_IDLE
         } else {
             LOOK_EVERY

@@ -260,11 +260,6 @@ impl Runner {
         self.pause.is_some_and(|(until, _)| tokio::time::Instant::now() < until)
     }
 
-    /// The store has answered.
-    fn succeeded(&mut self) {
-        self.pause = None;
-    }
-
     /// How long a timer has been due that has not begun.
     fn behind(&self) -> Duration {
         let stored = self.window.next_due().filter(|due| *due > i64::MIN);

@@ -209,7 +209,7 @@ impl Runner {
                 self.ends.extend(batch);
             }
             Ok(answers) => {
-                self.succeeded();
+                self.pause = None;
                 self.settled = batch.into_iter().zip(answers);
             }
         }

@@ -103,11 +103,9 @@ impl Runner {
             return false;
         }
         let is_idle = self.live.is_empty() && self.settling.is_none() && self.beginning.is_none();
-        stopping.is_over || is_idle || (self.is_lost() && !self.runs())
-    }
-
-    fn runs(&self) -> bool {
-        self.live.values().any(|live| matches!(live, Live::Running { .. }))
+        stopping.is_over
+            || is_idle
+            || (self.is_lost() && !self.live.values().any(|live| matches!(live, Live::Running { .. })))
     }
 
     pub(super) async fn leave(mut self) {
