@@ -42,7 +42,8 @@ fn is_paused() -> bool {
     Instant::now() == before
 }
 
-/// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it.
+/// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it. Clones are the
+/// same clock.
 #[derive(Clone)]
 pub struct SetClock(Arc<Mutex<Shown>>);
 
