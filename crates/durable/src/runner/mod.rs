@@ -98,6 +98,8 @@ pub(crate) struct Runner {
     sender: mpsc::UnboundedSender<Command>,
     /// Set by a stop. A call that is on its way then does not call its handler.
     is_stopping: Arc<AtomicBool>,
+    /// Kept for its room: many messages come at a time.
+    buffer: Vec<Command>,
     window: Window,
     /// Near timers, on the wheel until they are to begin.
     armed: DelayQueue<Near>,
@@ -173,6 +175,7 @@ impl Runner {
             commands,
             sender,
             is_stopping: Arc::default(),
+            buffer: Vec::new(),
             window: Window::new(),
             armed: wheel.delay_queue(),
             keys: HashMap::default(),

@@ -101,7 +101,7 @@ impl Runner {
 
     fn poll_commands(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        let mut buffer = Vec::new();
+        let mut buffer = std::mem::take(&mut self.buffer);
         while let Poll::Ready(taken @ 1..) = self.commands.poll_recv_many(cx, &mut buffer, MESSAGES) {
             has_happened = true;
             buffer.drain(..).for_each(|command| self.obey(command));
@@ -109,6 +109,7 @@ impl Runner {
                 break;
             }
         }
+        self.buffer = buffer;
         has_happened
     }
 

@@ -221,6 +221,7 @@ pub(crate) fn settle<T: Tables>(
     }
     let mut answers = vec![Settled::Gone; ends.len()];
     let mut first = 0;
+    let is_over = |ended: &Ended| ended.change == Change::Delete;
     // A timer that goes on may be put where another stands, so the order counts. A timer that is over changes only its own
     // place.
     for run in ends.chunk_by(|one, next| is_over(one) && is_over(next)) {
@@ -248,11 +249,6 @@ pub(crate) fn settle<T: Tables>(
         first += run.len();
     }
     Ok(answers)
-}
-
-/// Whether nothing follows this end.
-fn is_over(ended: &Ended) -> bool {
-    ended.change == Change::Delete
 }
 
 /// The attempt and the row were taken from their place.
