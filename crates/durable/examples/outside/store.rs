@@ -1,50 +1,22 @@
-//! A scheduler outside that keeps its timers in any store.
+//! A scheduler outside that keeps its timers in any store: a second `Durable`, whose handlers call back. So it calls back about
+//! all its timers after a crash too.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use timingwheel_durable::store::Near;
+use timingwheel_durable::{Answer, Backoff, Builder, CallBack, Durable, Error, Kind, Outside, TimerId};
 use tokio::sync::mpsc;
-
-use crate::backoff::Backoff;
-use crate::builder::Builder;
-use crate::durable::Durable;
-use crate::error::Error;
-use crate::handler::{Answer, Kind};
-use crate::id::{TimerId, timestamp};
-use crate::outside::{CallBack, Outside};
-use crate::store::Near;
 
 /// If nobody hears a call back, it is made again after this time.
 const NOBODY: Duration = Duration::from_secs(5);
 
-/// A scheduler outside that keeps its timers in a store of its own, which can be any [`Store`](crate::store::Store). Clones
-/// are the same scheduler.
-///
-/// The scheduler is a [`Durable`] itself, and its handlers call back. So it calls back about all its timers after a
-/// crash too.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), timingwheel_durable::Error> {
-/// use std::time::Duration;
-///
-/// use timingwheel::TimingWheel;
-/// use timingwheel_durable::{Durable, MemoryStore, OutsideStore};
-///
-/// let wheel = TimingWheel::new();
-/// let outside = OutsideStore::start(Durable::builder(&wheel, MemoryStore::new())).await?;
-/// let hour = Duration::from_secs(3_600);
-/// let durable = Durable::builder(&wheel, MemoryStore::new()).outside(outside, hour).start().await?;
-/// # Ok(())
-/// # }
-/// ```
+/// Clones are the same scheduler.
 #[derive(Clone)]
-pub struct OutsideStore(Arc<Inner>);
+pub(crate) struct OutsideStore(Arc<Inner>);
 
 struct Inner {
     durable: Durable,
@@ -62,36 +34,27 @@ enum Order {
 struct FarAway(String, i64);
 
 impl Kind for FarAway {
-    const KIND: &'static str = "timingwheel-durable/far-away";
+    const KIND: &'static str = "far-away";
 }
 
 /// A timer that was moved has another key here, so calls about its two places need no order.
 fn key(near: Near) -> String {
-    format!("{} at {}", near.id(), near.due_ms)
+    format!("{} at {}", near.id(), near.due())
 }
 
 impl OutsideStore {
     /// Starts the scheduler from a builder, to which it adds a handler of its own.
-    ///
     /// Set the builder's clock to the one of the timers that are handed over.
-    ///
-    /// # Cancel safety
-    /// As [`Builder::start`].
-    ///
-    /// # Errors
-    /// As [`Builder::start`].
-    ///
-    /// # Panics
-    /// If it is not called within a tokio runtime.
-    pub async fn start(builder: Builder) -> Result<Self, Error> {
+    pub(crate) async fn start(builder: Builder) -> Result<Self, Error> {
         let call_back = Arc::new(Mutex::new(None::<CallBack>));
         let calls = Arc::clone(&call_back);
         let handler = move |FarAway(id, due_ms), _| {
-            let heard = id.parse::<TimerId>().map(|id| {
-                let call_back = calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                call_back.is_some_and(|call_back| call_back.near(vec![Near { due_ms, id }]))
-            });
-            async move { Ok(if heard? { Answer::Done } else { Answer::Retry(NOBODY) }) }
+            let call_back = calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            async move {
+                let near = Near::new(id.parse::<TimerId>()?, Timestamp::from_millisecond(due_ms)?);
+                let is_heard = call_back.is_some_and(|call_back| call_back.near(vec![near]));
+                Ok(if is_heard { Answer::Done } else { Answer::Retry(NOBODY) })
+            }
         };
         // Until somebody hears it.
         let retry = Backoff::fixed(NOBODY).tries(u32::MAX);
@@ -103,7 +66,7 @@ impl OutsideStore {
 
     /// The timers that call back.
     #[must_use]
-    pub fn durable(&self) -> &Durable {
+    pub(crate) fn durable(&self) -> &Durable {
         &self.0.durable
     }
 }
@@ -114,10 +77,11 @@ async fn obey(durable: Durable, mut orders: mpsc::UnboundedReceiver<Order>) {
         // If this fails, the scan finds the timers.
         match order {
             Order::HandOver(far, ahead) => {
-                let ahead = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
+                let ahead = SignedDuration::try_from(ahead).unwrap_or(SignedDuration::MAX);
                 let saves = far.into_iter().map(|near| {
-                    let far = FarAway(near.id().to_string(), near.due_ms);
-                    durable.at(timestamp(near.due_ms.saturating_sub(ahead)), &far).key(key(near)).save()
+                    let far = FarAway(near.id().to_string(), near.due().as_millisecond());
+                    let call_at = near.due().saturating_sub(ahead).unwrap_or(Timestamp::MIN);
+                    durable.at(call_at, &far).key(key(near)).save()
                 });
                 drop(join_all(saves).await);
             }
@@ -143,11 +107,5 @@ impl Outside for OutsideStore {
 
     fn forget(&self, timers: Vec<Near>) {
         drop(self.0.orders.send(Order::Forget(timers)));
-    }
-}
-
-impl fmt::Debug for OutsideStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutsideStore").field("durable", &self.0.durable).finish_non_exhaustive()
     }
 }
