@@ -398,6 +398,21 @@ async fn on_several_workers_too_each_gap_gives_one_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_gap_is_told_until_its_error_comes_or_the_stream_ends() {
+    let start = Instant::now();
+    let (sender, receiver) = channel();
+    let mut items = receiver.boxed_local().timeout_on(&TimingWheel::new(), ms(10));
+    assert_eq!(items.deadline(), Some(start + ms(10)));
+    assert_eq!(items.next().await, Some(Err(Elapsed::default())));
+    assert_eq!(items.deadline(), None);
+    sender.unbounded_send(1).unwrap();
+    assert_eq!(items.next().await, Some(Ok(1)));
+    assert_eq!(items.deadline(), Some(start + ms(20)));
+    drop(sender);
+    assert_eq!((items.next().await, items.deadline()), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_has_ended_by_its_error_is_terminated() {
     let (sender, receiver) = channel();
     let mut items = receiver.idle_timeout_on(&TimingWheel::new(), ms(10));

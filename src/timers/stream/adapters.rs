@@ -131,6 +131,14 @@ impl<S: Stream> Timeout<S> {
         self.countdown.run(sleep.clock().now(), sleep.deadline_nanos());
         self
     }
+
+    /// The instant at which the error comes if no item comes before; `None` if the error of the current gap has come,
+    /// or if the stream within has ended.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let will_come = self.countdown.is_running && !self.stream.is_done();
+        will_come.then(|| self.countdown.timer.sleep.deadline())
+    }
 }
 
 impl<S: Stream> Stream for Timeout<S> {
