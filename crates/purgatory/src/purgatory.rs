@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::error::WatchError;
 use crate::lists::{Entry, Item, Lists};
 use crate::operation::Operation;
-use crate::watch::{State, Watch};
+use crate::watch::{State, Watch, told_by};
 
 /// Operations that wait for a condition under keys, with their deadlines on a wheel. The [crate's
 /// page](crate) tells what it is for. A purgatory may hold operations of different kinds: each has its own condition and its
@@ -152,8 +152,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// [`WatchError`] tells why the operation did not complete. A wheel is full if
     /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. On a full wheel an operation either
     /// completes at once, or fails at once with [`CouldNotRun`](crate::WatchError::CouldNotRun) and the wheel's error,
-    /// because no condition waits without a deadline. An operation whose deadline has passed needs no timer, and
-    /// expires.
+    /// because no condition waits without a deadline. The timer of an operation that has ended still counts until the
+    /// future returns the outcome or is dropped. An operation whose deadline has passed needs no timer, and expires.
     ///
     /// # Panics
     /// If `condition` panics in this call, or if counting, hashing or comparing the keys panics. If `condition` panics
@@ -229,8 +229,10 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         // A check may have come between the first try and the lists. Nobody else asks for the outcome yet.
         match operation.run(condition) {
             None => Watch::new(State::Watched { operation, sleep, is_polled: false }),
-            Some(Ok(result)) => Watch::new(State::Ended(Some(result))),
-            Some(Err(panic)) => resume_unwind(panic),
+            Some(outcome) => match told_by(&mut sleep, outcome) {
+                Ok(result) => Watch::new(State::Ended(Some(result))),
+                Err(panic) => resume_unwind(panic),
+            },
         }
     }
 

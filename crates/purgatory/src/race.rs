@@ -251,7 +251,7 @@ impl<L: Leave, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Race<L, F
         state.fate = Fate::Ended(None);
         let waker = state.waker.take();
         drop(state);
-        drop(waker);
+        contained(move || drop(waker));
         Some(outcome)
     }
 

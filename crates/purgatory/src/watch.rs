@@ -19,7 +19,8 @@ use crate::race::{Awaited, Outcome};
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
 /// The operation is watched as long as its future is there, polled or not. Dropping the future takes the operation out of
-/// every list. Its timer leaves the wheel when the future returns the outcome or is dropped. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
+/// every list. Its timer leaves the wheel when the future returns the outcome or is dropped. The future is `Unpin`, and may
+/// be polled on any thread, in any runtime or executor.
 ///
 /// # Cancel safety
 /// A check may complete the operation before its future is polled. If the future is dropped in between, as by
@@ -49,13 +50,22 @@ pub(crate) enum State<T> {
 /// Nothing points into it.
 impl<T> Unpin for Watch<T> {}
 
-impl<T> Watch<T> {
-    pub(crate) const fn new(state: State<T>) -> Self {
-        Self { state, give_back: GiveBack(None) }
+/// Says why an operation expired: only its timer knows whether that was the deadline, or the end of the wheel.
+pub(crate) fn told_by<T>(sleep: &mut Sleep, outcome: Outcome<T>) -> Outcome<T> {
+    match outcome {
+        Ok(Err(WatchError::Expired)) => match sleep.poll_wait(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(error)) => Ok(Err(WatchError::CouldNotRun(error))),
+            _ => Ok(Err(WatchError::Expired)),
+        },
+        outcome => outcome,
     }
 }
 
 impl<T> Watch<T> {
+    pub(crate) const fn new(state: State<T>) -> Self {
+        Self { state, give_back: GiveBack(None) }
+    }
+
     /// If this future is dropped before it returns the operation's output, `code` gets that output.
     ///
     /// `code` can put an item that the condition has taken out of a queue back into the queue, and check the queue's
@@ -122,18 +132,14 @@ impl<T> Future for Watch<T> {
         let outcome = match &mut this.state {
             State::Watched { operation, sleep, is_polled } => {
                 let is_first = !mem::replace(is_polled, true);
-                let Some(mut outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
-                // Only the timer knows whether that was the deadline, or the end of the wheel.
-                if let Ok(Err(why @ WatchError::Expired)) = &mut outcome
-                    && let Poll::Ready(Err(error)) = sleep.poll_wait(&mut Context::from_waker(Waker::noop()))
-                {
-                    *why = WatchError::CouldNotRun(error);
-                }
-                outcome
+                let Some(outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
+                told_by(sleep, outcome)
             }
             State::Ended(result) => Ok(result.take().expect("a `Watch` was polled after it was ready")),
         };
-        this.state = State::Ended(None);
+        let ended = mem::replace(&mut this.state, State::Ended(None));
+        // This may drop keys, and their panic must not take the output along.
+        contained(move || drop(ended));
         budget.made_progress();
         Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
     }
@@ -148,9 +154,14 @@ impl<T> FusedFuture for Watch<T> {
 impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
         let give_back = GiveBack(self.give_back.0.take());
-        match &mut self.state {
-            State::Watched { operation, .. } => operation.withdraw(give_back),
-            State::Ended(result) => give_back.give(result.take().map(Ok)),
+        match mem::replace(&mut self.state, State::Ended(None)) {
+            State::Watched { operation, sleep, .. } => {
+                // Before the code runs, which may need the timer's place in the wheel.
+                drop(sleep);
+                operation.withdraw(give_back);
+                contained(move || drop(operation));
+            }
+            State::Ended(result) => give_back.give(result.map(Ok)),
         }
     }
 }

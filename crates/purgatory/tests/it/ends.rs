@@ -38,6 +38,21 @@ fn is_shutdown(error: WatchError) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operation_learns_that_its_wheel_ends_as_it_is_watched() {
+    let wheel = TimingWheel::new();
+    let (ends, mut tries) = (wheel.clone(), 0);
+    let watch = Purgatory::new(&wheel).watch(["key"], DAY, move || {
+        tries += 1;
+        // The second try comes when the timer is armed.
+        if tries == 2 {
+            ends.shutdown();
+        }
+        None::<()>
+    });
+    assert!(is_shutdown(watch.await.unwrap_err()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wheel_that_is_full_refuses_operations_that_do_not_hold() {
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
     let purgatory = Purgatory::new(&wheel);

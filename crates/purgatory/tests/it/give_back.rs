@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use timingwheel::TimingWheel;
 use timingwheel_purgatory::{Purgatory, Watch};
 use tokio::select;
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready_eq};
 
-use crate::{DAY, counts, purgatory};
+use crate::{DAY, Level, counts, purgatory};
 
 /// A queue that is popped by conditions.
 #[derive(Clone)]
@@ -69,6 +70,21 @@ async fn what_is_given_back_completes_the_next_operation() {
     drop(first);
     assert!(second.is_woken());
     assert_ready_eq!(second.poll(), Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_takes_something_back_finds_the_place_in_a_full_wheel_free() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
+    let again = Arc::new(Mutex::new(None));
+    let (next, slot) = (purgatory.clone(), again.clone());
+    let first = purgatory
+        .watch(["key"], DAY, level.at_least(1))
+        .give_back(move |_| *slot.lock().unwrap() = Some(next.watch(["key"], DAY, || None::<()>)));
+    level.set(1);
+    assert_eq!(purgatory.check("key"), 1);
+    drop(first);
+    assert_eq!(counts(&purgatory), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -189,3 +189,12 @@ async fn a_key_whose_drop_panics_at_the_end_of_a_try_does_not_end_the_check() {
     assert_eq!((purgatory.check(&TouchyKey(None)), counts(&purgatory)), (2, (0, 0)));
     assert_eq!(other.await, Ok(1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_drop_panics_as_the_task_takes_the_output_takes_none_of_it_along() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = purgatory.watch([TouchyKey(None), TouchyKey(Some(Touchy))], DAY, level.at_least(1));
+    level.set(1);
+    assert_eq!(purgatory.check(&TouchyKey(None)), 1);
+    assert_eq!(watch.await, Ok(1));
+}
