@@ -224,6 +224,11 @@ impl TimingWheel {
         self.wheel.runtime.as_ref().map(|(id, _)| *id)
     }
 
+    /// Whether its runtime has workers, which turn it whatever this thread does.
+    pub(crate) fn has_workers(&self) -> bool {
+        matches!(self.wheel.runtime, Some((_, RuntimeFlavor::MultiThread)))
+    }
+
     /// The shard for a timer that this thread makes.
     #[inline]
     pub(crate) fn shard(&self) -> &Arc<Shard> {

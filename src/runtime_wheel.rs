@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::{error, fmt, process};
 
-use tokio::runtime::{Handle, Id, RuntimeFlavor, worker_index};
+use tokio::runtime::{Handle, Id, worker_index};
 
 use crate::engine::shard::Shard;
 use crate::handle::TimingWheel;
@@ -75,8 +75,7 @@ pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
     let of_same_task = of_last(|_, wheel| {
         // Not outside of workers: there all `block_on`s of a thread share one waker, whatever their runtime.
         worker_index()?;
-        let has_workers = matches!(wheel.wheel.runtime, Some((_, RuntimeFlavor::MultiThread)));
-        let shard = has_workers.then(|| wheel.shard())?;
+        let shard = wheel.has_workers().then(|| wheel.shard())?;
         shard.has_spare_of(waker?).then(|| shard.clone())
     });
     // Not by a closure, in which a panic would not name the caller.
@@ -94,6 +93,7 @@ pub(crate) fn set(wheel: TimingWheel) -> Result<(), SetWheelError> {
              `block_on`, or under `Runtime::enter`"
         }
         Ok(_) if wheel.is_ended() => "the wheel has ended",
+        // Asked of a wheel that has not ended: later another runtime may have the id.
         Ok(runtime) if wheel.runtime_id() != Some(runtime.id()) => {
             "the wheel is driven by another runtime: make it on this one"
         }

@@ -412,8 +412,9 @@ impl TokioTimer {
     /// Returns whether the time has come already, so that the timer will not call.
     fn set(&mut self, at: Nanos) -> bool {
         if at == Nanos::MAX {
-            // One that has called is not registered any more, nor is one that was never polled or moved.
-            if !self.timer.is_elapsed() {
+            // One that has called is not registered any more. One that stands there already was not moved since, and
+            // the runtime may not be entered: tokio may be about to drop a future that it refused to spawn.
+            if !self.timer.is_elapsed() && self.timer.deadline() < instant(at) {
                 let _runtime = self.runtime.enter();
                 self.timer.set(sleep_until(instant(at)));
             }

@@ -220,7 +220,8 @@ impl Shard {
         if deadline <= self.clock.now() {
             return Ok(None);
         }
-        if error.is_at_capacity() && self.alarm.counters.refused() {
+        let has_to_tell = error.is_at_capacity() && self.alarm.counters.refused();
+        if has_to_tell {
             self.alarm.driver.wake();
         }
         Err(error)

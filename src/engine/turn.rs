@@ -119,8 +119,7 @@ impl Turner {
         Driver { turner: self.clone() }
     }
 
-    /// Turns the wheel, and has the next turn made when it is due, or what the budget did not allow done soon. If the wheel
-    /// has ended, wakes the driver's task instead.
+    /// Turns the wheel, and has the next turn made when it is due, or what the budget did not allow done soon.
     pub(crate) fn turn(&self) {
         let alarm = &*self.alarm;
         alarm.counters.turned();
@@ -141,10 +140,8 @@ impl Turner {
             let due_since =
                 if self.clock.may_jump() { Nanos::ZERO } else { pace.due_since(due, self.resolution) };
             match self.turn_shards(now, due_since, &mut budget, &mut expired) {
-                AllShards::Ended => {
-                    alarm.driver.wake();
-                    break;
-                }
+                // Whoever ended the last shard has woken the driver's task.
+                AllShards::Ended => break,
                 AllShards::More => {
                     alarm.set_for_rest(due);
                     break;

@@ -105,7 +105,7 @@ pub(crate) struct Watchdog {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By their times, and by their addresses.
+    /// By their times, and by their addresses. An entry holds its look, so no other has the address meanwhile.
     looks: BTreeMap<(Nanos, usize), Arc<Look>>,
     wheels: usize,
     has_thread: bool,

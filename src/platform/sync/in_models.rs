@@ -55,6 +55,6 @@ impl<T> ShortLock<T> {
     }
 
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
-        self.0.lock().expect("nothing panics under it")
+        super::lock(&self.0)
     }
 }

@@ -48,6 +48,50 @@ fn a_runtime_that_is_dropped_before_the_driver_ever_ran_wakes_what_is_pending() 
     assert_all_told(&wheel, sleeps, &counts);
 }
 
+/// Runs code as it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+/// tokio borrows its context while it drops such a future.
+#[test]
+fn a_future_that_an_ending_runtime_refuses_may_make_wheels_and_timers_as_it_is_dropped() {
+    for workers in [0, 2] {
+        let makes: [fn(); 2] = [
+            || drop(TimingWheel::new()),
+            || {
+                let mut sleep = timingwheel::time::sleep(DAY);
+                _ = sleep.poll_wait(&mut Context::from_waker(Waker::noop()));
+            },
+        ];
+        for make in makes {
+            let (tell, made) = mpsc::channel();
+            let runtime = runtime(workers);
+            let spawns = OnDrop(move || {
+                let tell = tell.clone();
+                let refused = OnDrop(move || {
+                    make();
+                    tell.send(()).unwrap();
+                });
+                tokio::spawn(async move {
+                    let _refused = &refused;
+                    std::future::pending::<()>().await;
+                });
+            });
+            runtime.spawn(async move {
+                let _spawns = &spawns;
+                std::future::pending::<()>().await;
+            });
+            drop(runtime);
+            made.recv().expect("it does not panic");
+        }
+    }
+}
+
 /// It may block the driver itself. Then another worker has to end the wheel.
 #[test]
 fn a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending() {
