@@ -194,7 +194,11 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         first: First,
         work: &mut W,
     ) -> Result<Option<(Hand, Polled)>, JobError> {
-        let refused = |error| Err(JobError::refused_by(&self.wheel, error));
+        let refused = |error| {
+            // It has not waited.
+            self.lock().waits_until = None;
+            Err(JobError::refused_by(&self.wheel, error))
+        };
         let Some((sleep, due)) = first else {
             return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
         };
@@ -370,16 +374,17 @@ impl<S: AnySlot + ?Sized> Record<S> {
             Pin::new(&mut hand.sleep).reset(before);
         }
         let mut state = self.lock();
-        if let Stage::InHand(word) = &mut state.stage
-            && word.to == Some((to, is_users))
-        {
-            word.to = None;
-        }
-        if let Some(polled) = polled {
-            // A run that is moved to the past has missed nothing.
-            let due = if polled.is_ready() { to.max(Instant::now()) } else { to };
-            state.wait_until(&hand.sleep, due);
-            state.is_users = is_users;
+        // Else it has ended meanwhile, and is not due any more.
+        if let Stage::InHand(word) = &mut state.stage {
+            if word.to == Some((to, is_users)) {
+                word.to = None;
+            }
+            if let Some(polled) = polled {
+                // A run that is moved to the past has missed nothing.
+                let due = if polled.is_ready() { to.max(Instant::now()) } else { to };
+                state.wait_until(&hand.sleep, due);
+                state.is_users = is_users;
+            }
         }
         polled
     }
@@ -387,6 +392,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. What it
     /// would run stays in the slot.
     fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>) {
+        debug_assert!(!matches!(state.stage, Stage::Over(..)), "a job ends once");
         let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
         if !was_pending || error.is_none() {
             state.waits_until = None;
