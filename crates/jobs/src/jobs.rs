@@ -17,7 +17,7 @@ use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, TryRunError};
+use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{Cancel, First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
@@ -168,7 +168,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         let (hand, polled) = match record.arm(first, &mut work) {
             Ok(Some(armed)) => armed,
             Ok(None) if self.table.is_shut_down() => {
-                return Err(TryRunError::new(JobError::refused_by_jobs(), work.code()));
+                return Err(TryRunError::new(Refused::by_jobs(), work.code()));
             }
             Ok(None) => {
                 return Ok(self.take(hash, &record.slot.key).map(|job| job.cancel(Cancel::Pending).0));

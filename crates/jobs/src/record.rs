@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{JobError, Kind};
+use crate::error::{JobError, Kind, Refused};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::schedule::{Next, PendingRun, Previous, Replanned};
@@ -193,11 +193,11 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         self: &Arc<Self>,
         first: First,
         work: &mut W,
-    ) -> Result<Option<(Hand, Polled)>, JobError> {
+    ) -> Result<Option<(Hand, Polled)>, Refused> {
         let refused = |error| {
             // It has not waited.
             self.lock().waits_until = None;
-            Err(JobError::refused_by(&self.wheel, error))
+            Err(Refused::by_wheel(&self.wheel, error))
         };
         let Some((sleep, due)) = first else {
             return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
@@ -417,7 +417,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Why the job has no output.
     pub(crate) fn error(&self) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => JobError::refused_by(&self.wheel, error),
+            Stage::Over(_, Some(error)) => Refused::by_wheel(&self.wheel, error).into(),
             _ => JobError(Kind::Cancelled),
         }
     }
@@ -509,9 +509,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
     }
 
     /// The job, which has no timer, is over: it could not go on, or is done.
-    pub(crate) fn finish(&self, error: Option<&JobError>) {
-        let over = error.map_or(JobState::Done, JobError::state);
-        self.end(self.lock(), over, error.and_then(JobError::reason));
+    pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
+        self.end(self.lock(), over, error);
         self.slot.clear(over);
     }
 }

@@ -111,6 +111,16 @@ async fn what_is_refused_is_given_back_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_becomes_an_error_of_the_wheel() {
+    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    let adds = || -> Result<(), Error> {
+        wheel.try_run_after(DAY, async {})?;
+        Ok(())
+    };
+    assert!(adds().unwrap_err().is_at_capacity());
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_end_is_told_with_its_reason() {
     let wheel = TimingWheel::new();
     let told = |error: JobError| (error.to_string(), error.is_cancelled(), error.is_panic(), error.reason());
