@@ -40,27 +40,40 @@ pub(crate) enum Kind {
     /// Nobody waits for the lock. It makes a payload that can be sent one that can be shared, as errors are expected to
     /// be.
     Panicked(Mutex<Box<dyn Any + Send>>),
-    /// And that in one line.
-    CouldNotRun(Error, String),
+    CouldNotRun(Refused),
+}
+
+/// Why a job could not run, and that in one line.
+pub(crate) struct Refused {
+    pub(crate) reason: Error,
+    text: String,
+}
+
+impl Refused {
+    pub(crate) fn by_wheel(wheel: &TimingWheel, reason: Error) -> Self {
+        let why = match wheel.max_pending() {
+            Some(max) if reason.is_at_capacity() => {
+                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
+            }
+            _ => reason.to_string(),
+        };
+        Self { reason, text: format!("the job could not run: {why}") }
+    }
+
+    pub(crate) fn by_jobs() -> Self {
+        Self { reason: Error::shutdown(), text: "the jobs were shut down, and take no more".to_owned() }
+    }
+}
+
+impl From<Refused> for JobError {
+    fn from(refused: Refused) -> Self {
+        Self(Kind::CouldNotRun(refused))
+    }
 }
 
 impl JobError {
     pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Self {
         Self(Kind::Panicked(Mutex::new(panic)))
-    }
-
-    pub(crate) fn refused_by(wheel: &TimingWheel, error: Error) -> Self {
-        let reason = match wheel.max_pending() {
-            Some(max) if error.is_at_capacity() => {
-                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
-            }
-            _ => error.to_string(),
-        };
-        Self(Kind::CouldNotRun(error, format!("the job could not run: {reason}")))
-    }
-
-    pub(crate) fn refused_by_jobs() -> Self {
-        Self(Kind::CouldNotRun(Error::shutdown(), "the jobs were shut down, and take no more".to_owned()))
     }
 
     pub(crate) const fn state(&self) -> JobState {
@@ -86,8 +99,8 @@ impl JobError {
     /// Why the job could not run, or not to its end: the wheel or its runtime has ended, or the wheel was full.
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
-        match self.0 {
-            Kind::CouldNotRun(reason, _) => Some(reason),
+        match &self.0 {
+            Kind::CouldNotRun(refused) => Some(refused.reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -116,7 +129,7 @@ impl fmt::Display for JobError {
                     None => f.write_str("the job panicked"),
                 }
             }
-            Kind::CouldNotRun(_, text) => f.write_str(text),
+            Kind::CouldNotRun(refused) => f.write_str(&refused.text),
         }
     }
 }
@@ -130,7 +143,7 @@ impl fmt::Debug for JobError {
 impl error::Error for JobError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.0 {
-            Kind::CouldNotRun(reason, _) => Some(reason),
+            Kind::CouldNotRun(refused) => Some(&refused.reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -139,22 +152,22 @@ impl error::Error for JobError {
 /// A job was refused. This error has what was to run.
 ///
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
-/// turns it into a `Box<dyn Error + Send + Sync>`.
+/// turns it into a `Box<dyn Error + Send + Sync>`, or into a [`timingwheel::Error`], without what was to run.
 pub struct TryRunError<F> {
-    error: JobError,
+    refused: Refused,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
     job: Mutex<F>,
 }
 
 impl<F> TryRunError<F> {
-    pub(crate) const fn new(error: JobError, job: F) -> Self {
-        Self { error, job: Mutex::new(job) }
+    pub(crate) const fn new(refused: Refused, job: F) -> Self {
+        Self { refused, job: Mutex::new(job) }
     }
 
     /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
     #[must_use]
-    pub fn error(&self) -> Error {
-        self.error.reason().expect("a refusal has a reason")
+    pub const fn error(&self) -> Error {
+        self.refused.reason
     }
 
     /// The future, or the closure that makes futures, as it was given.
@@ -166,18 +179,24 @@ impl<F> TryRunError<F> {
 
 impl<F> fmt::Debug for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TryRunError").field("error", &self.error).finish_non_exhaustive()
+        f.debug_struct("TryRunError").field("error", &self.refused.text).finish_non_exhaustive()
     }
 }
 
 impl<F> fmt::Display for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        f.write_str(&self.refused.text)
     }
 }
 
 impl<F> error::Error for TryRunError<F> {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.error.source()
+        Some(&self.refused.reason)
+    }
+}
+
+impl<F> From<TryRunError<F>> for Error {
+    fn from(refused: TryRunError<F>) -> Self {
+        refused.error()
     }
 }

@@ -17,7 +17,7 @@ use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, TryRunError};
+use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{Cancel, First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
@@ -34,9 +34,39 @@ use crate::task::{Once, Repeat, Unrun, Work};
 /// replaced, so that nothing is lost unseen. A run that panics ends its job;
 /// [`panicked`](Self::panicked) counts it.
 ///
+/// # Keys
+/// A job is looked up by its key, by any borrowed form of it as in a `HashMap`, or by another type that is
+/// [`Equivalent`](crate::Equivalent) to the key. Such a type must hash as the key does: otherwise the job is not found, and no
+/// error tells of that. A struct does so if it has the fields of the key in the same order, and derives `Hash`:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{Equivalent, Jobs};
+///
+/// /// Looks up a key `(String, u32)` without a `String`.
+/// #[derive(Hash)]
+/// struct Order<'a>(&'a str, u32);
+///
+/// impl Equivalent<(String, u32)> for Order<'_> {
+///     fn equivalent(&self, (shop, number): &(String, u32)) -> bool {
+///         self.0 == shop && self.1 == *number
+///     }
+/// }
+///
+/// let jobs = Jobs::new(&TimingWheel::new());
+/// jobs.try_run_after(("north".to_owned(), 7), Duration::from_secs(60), async {})?;
+/// assert!(jobs.get(&Order("north", 8)).is_none());
+/// assert!(jobs.remove(&Order("north", 7)).is_some());
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Panics
-/// Each method panics where the `Hash`, `Eq` or `Borrow` of a key does. All of them may call methods of these jobs. If an
-/// `Eq` panics while a job is added, that job is dropped, and nothing else has changed.
+/// Each method panics where the `Hash`, `Eq`, `Borrow` or `Equivalent` of a key does. All of them may call methods of these
+/// jobs. If an `Eq` panics while a job is added, that job is dropped, and nothing else has changed.
 ///
 /// # Examples
 ///
@@ -168,7 +198,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         let (hand, polled) = match record.arm(first, &mut work) {
             Ok(Some(armed)) => armed,
             Ok(None) if self.table.is_shut_down() => {
-                return Err(TryRunError::new(JobError::refused_by_jobs(), work.code()));
+                return Err(TryRunError::new(Refused::by_jobs(), work.code()));
             }
             Ok(None) => {
                 return Ok(self.take(hash, &record.slot.key).map(|job| job.cancel(Cancel::Pending).0));
@@ -186,8 +216,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         }
     }
 
-    /// Removes the job with this key, and returns the state in which the job was; `None` if there is none. The key may
-    /// be given in any borrowed form, as to a `HashMap`.
+    /// Removes the job with this [key](Self#keys), and returns the state in which the job was; `None` if there is none.
     ///
     /// A job that was pending does not run any more, and this call drops what it would have run. A run that was going on
     /// goes on to its end, and is the last. The key is free at once: a new job under it does not wait for that run.
@@ -217,8 +246,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Pending).0)
     }
 
-    /// Removes the job with this key as [`remove`](Self::remove) does, and ends a run that is going on, where it waits
-    /// next: see [`Job::abort`](crate::Job::abort).
+    /// Removes the job with this [key](Self#keys) as [`remove`](Self::remove) does, and ends a run that is going
+    /// on, where it waits next: see [`Job::abort`](crate::Job::abort).
     ///
     /// # Panics
     /// As [`remove`](Self::remove).
@@ -244,15 +273,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Abort).0)
     }
 
-    /// Where the job with this key stands now; `None` if there is none. The key may be given in any borrowed form, as to
-    /// a `HashMap`.
+    /// Where the job with this [key](Self#keys) stands now; `None` if there is none.
     #[must_use]
     pub fn get(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
         self.find(key).map(|job| job.info())
     }
 
-    /// To wait for the end of the job that has this key now; `None` if there is none. The key may be given in any
-    /// borrowed form, as to a `HashMap`.
+    /// To wait for the end of the job that has this [key](Self#keys) now; `None` if there is none.
     ///
     /// Any number of tasks may wait for the same job. A job that takes the key later is another.
     ///
@@ -278,10 +305,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.find(key).map(|job| job.join())
     }
 
-    /// Moves the job with this key to `deadline` and returns whether that was in time: there is a job, it was pending, and
-    /// runs then. Otherwise nothing has changed. A job that repeats has its next run moved, as
-    /// [`Repeating::reset`](crate::Repeating::reset) does, also during a run. The key may be given in any borrowed
-    /// form, as to a `HashMap`.
+    /// Moves the job with this [key](Self#keys) to `deadline` and returns whether that was in time: there is a job,
+    /// it was pending, and runs then. Otherwise nothing has changed. A job that repeats has its next run moved, as
+    /// [`Repeating::reset`](crate::Repeating::reset) does, also during a run.
     ///
     /// This costs what [`Job::reset`](crate::Job::reset) does, and a lookup: cheap enough to be called for each
     /// message of a session, and cheaper than replacing the job.
@@ -315,7 +341,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.find(key).is_some_and(|job| job.reset(deadline))
     }
 
-    /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
+    /// Moves the job with this [key](Self#keys) to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) the job never runs.
     pub fn reset_after(&self, key: &(impl Hash + Equivalent<K> + ?Sized), after: Duration) -> bool {
         self.reset(key, after_now(&self.wheel, after))

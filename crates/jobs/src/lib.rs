@@ -67,6 +67,8 @@ mod schedule;
 mod table;
 mod task;
 
+pub use equivalent::Equivalent;
+
 pub use built_in::{Backoff, FixedDelay, FixedRate};
 pub use error::{JobError, TryRunError};
 pub use handle::{Job, Repeating};

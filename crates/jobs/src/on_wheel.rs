@@ -8,8 +8,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, TryRunError};
+use crate::error::{Refused, TryRunError};
 use crate::handle::{Job, Repeating};
+use crate::info::JobState;
 use crate::record::{First, Record};
 use crate::schedule::{Runs, Schedule};
 use crate::task::{Once, Repeat, Work};
@@ -270,28 +271,26 @@ impl JobsExt for TimingWheel {
 fn launch<W: Work>(
     wheel: &TimingWheel,
     (first, mut work): (First, W),
-) -> (Job<W::Output>, Option<(JobError, W)>) {
+) -> (Job<W::Output>, Option<(Refused, W)>) {
     let (tell, told) = oneshot::channel();
     let record = Record::new(wheel, (), 0, Weak::new());
     let job = Job::new(record.clone(), told);
     let armed = match record.arm(first, &mut work) {
         Ok(armed) => armed,
         Err(refused) => {
-            record.finish(Some(&refused));
+            record.finish(JobState::CouldNotRun, Some(refused.reason));
             return (job, Some((refused, work)));
         }
     };
     record.give(work, Some(tell));
     match armed {
         Some((hand, polled)) => _ = record.work_at(hand, polled),
-        None => record.finish(None),
+        None => record.finish(JobState::Done, None),
     }
     (job, None)
 }
 
-fn tried<T, W: Work>(
-    (job, refused): (Job<T>, Option<(JobError, W)>),
-) -> Result<Job<T>, TryRunError<W::Code>> {
+fn tried<T, W: Work>((job, refused): (Job<T>, Option<(Refused, W)>)) -> Result<Job<T>, TryRunError<W::Code>> {
     match refused {
         Some((reason, work)) => Err(TryRunError::new(reason, work.code())),
         None => Ok(job),

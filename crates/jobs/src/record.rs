@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{JobError, Kind};
+use crate::error::{JobError, Kind, Refused};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::schedule::{Next, PendingRun, Previous, Replanned};
@@ -193,8 +193,12 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         self: &Arc<Self>,
         first: First,
         work: &mut W,
-    ) -> Result<Option<(Hand, Polled)>, JobError> {
-        let refused = |error| Err(JobError::refused_by(&self.wheel, error));
+    ) -> Result<Option<(Hand, Polled)>, Refused> {
+        let refused = |error| {
+            // It has not waited.
+            self.lock().waits_until = None;
+            Err(Refused::by_wheel(&self.wheel, error))
+        };
         let Some((sleep, due)) = first else {
             return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
         };
@@ -370,16 +374,17 @@ impl<S: AnySlot + ?Sized> Record<S> {
             Pin::new(&mut hand.sleep).reset(before);
         }
         let mut state = self.lock();
-        if let Stage::InHand(word) = &mut state.stage
-            && word.to == Some((to, is_users))
-        {
-            word.to = None;
-        }
-        if let Some(polled) = polled {
-            // A run that is moved to the past has missed nothing.
-            let due = if polled.is_ready() { to.max(Instant::now()) } else { to };
-            state.wait_until(&hand.sleep, due);
-            state.is_users = is_users;
+        // Else it has ended meanwhile, and is not due any more.
+        if let Stage::InHand(word) = &mut state.stage {
+            if word.to == Some((to, is_users)) {
+                word.to = None;
+            }
+            if let Some(polled) = polled {
+                // A run that is moved to the past has missed nothing.
+                let due = if polled.is_ready() { to.max(Instant::now()) } else { to };
+                state.wait_until(&hand.sleep, due);
+                state.is_users = is_users;
+            }
         }
         polled
     }
@@ -387,6 +392,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. What it
     /// would run stays in the slot.
     fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>) {
+        debug_assert!(!matches!(state.stage, Stage::Over(..)), "a job ends once");
         let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
         if !was_pending || error.is_none() {
             state.waits_until = None;
@@ -411,7 +417,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Why the job has no output.
     pub(crate) fn error(&self) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => JobError::refused_by(&self.wheel, error),
+            Stage::Over(_, Some(error)) => Refused::by_wheel(&self.wheel, error).into(),
             _ => JobError(Kind::Cancelled),
         }
     }
@@ -503,9 +509,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
     }
 
     /// The job, which has no timer, is over: it could not go on, or is done.
-    pub(crate) fn finish(&self, error: Option<&JobError>) {
-        let over = error.map_or(JobState::Done, JobError::state);
-        self.end(self.lock(), over, error.and_then(JobError::reason));
+    pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
+        self.end(self.lock(), over, error);
         self.slot.clear(over);
     }
 }

@@ -113,6 +113,7 @@ pub trait Schedule: Send + 'static {
     /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
     /// another instant by [`PendingRun::replan`], unless the job's user has moved it. This is called once for each job that
     /// gets the schedule, by whoever makes the job, after the first call of [`next`](Self::next) and before the job waits.
+    /// Until the job is added, `replan` returns [`NotPending`](Replanned::NotPending); try again.
     ///
     /// # Panics
     /// A panic reaches whoever makes the job.

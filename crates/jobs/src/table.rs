@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use equivalent::Equivalent;
 use hashbrown::HashTable;
 
-use crate::error::JobError;
+use crate::error::Refused;
 use crate::info::JobState;
 use crate::lock;
 use crate::record::{Keyed, Record};
@@ -115,7 +115,7 @@ impl<K> Table<K> {
     }
 
     /// Lists a job, gives it its code by `give`, and returns the one that had its key; unless the jobs were shut down.
-    pub(crate) fn list(&self, job: Listed<K>, give: impl FnOnce()) -> Result<Option<Listed<K>>, JobError>
+    pub(crate) fn list(&self, job: Listed<K>, give: impl FnOnce()) -> Result<Option<Listed<K>>, Refused>
     where
         K: Eq,
     {
@@ -123,7 +123,7 @@ impl<K> Table<K> {
         loop {
             let mut part = self.part(job.hash);
             if part.is_shut_down {
-                return Err(JobError::refused_by_jobs());
+                return Err(Refused::by_jobs());
             }
             // Another that was listed after the look may have the key.
             let is_free = || part.jobs.find(job.hash, |entry| entry.hash == job.hash).is_none();

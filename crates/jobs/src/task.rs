@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::caught;
-use crate::error::{JobError, Kind};
+use crate::error::{JobError, Kind, Refused};
+use crate::info::JobState;
 use crate::jobs::Key;
 use crate::record::{First, Record, Slot, timer};
 use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
@@ -165,7 +166,7 @@ pub(crate) struct Task<K: Key, W: Work> {
 impl<K: Key, W: Work> Drop for Task<K, W> {
     fn drop(&mut self) {
         if self.work.is_some() {
-            self.end(Err(JobError::refused_by(&self.record.wheel, Error::shutdown())));
+            self.end(Err(Refused::by_wheel(&self.record.wheel, Error::shutdown()).into()));
         }
     }
 }
@@ -211,7 +212,8 @@ impl<K: Key, W: Work> Task<K, W> {
         let Some((mut work, tell)) = self.work.take() else { return };
         let result = ended.map(|()| work.output());
         _ = caught(|| drop(work));
-        self.record.finish(result.as_ref().err());
+        let error = result.as_ref().err();
+        self.record.finish(error.map_or(JobState::Done, JobError::state), error.and_then(JobError::reason));
         if let (Some(tell), Some(result)) = (tell, result.transpose()) {
             _ = tell.send(result);
         }

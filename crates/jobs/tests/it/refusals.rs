@@ -99,7 +99,8 @@ async fn what_is_refused_is_given_back_and_changes_nothing() {
             );
             assert!(error.reason().is_some() && error.source().unwrap().is::<Error>());
         }
-        assert_eq!(wheel.run_after(DAY, async {}).state(), JobState::CouldNotRun);
+        let job = wheel.run_after(DAY, async {});
+        assert_eq!((job.state(), job.due()), (JobState::CouldNotRun, None), "it has not waited");
         if reason == "full" {
             // What is due needs no place, and what is removed gives its own back.
             wheel.run_after(Duration::ZERO, async {}).await.unwrap();
@@ -107,6 +108,16 @@ async fn what_is_refused_is_given_back_and_changes_nothing() {
             assert!(wheel.try_run_after(DAY, async {}).is_ok());
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_becomes_an_error_of_the_wheel() {
+    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    let adds = || -> Result<(), Error> {
+        wheel.try_run_after(DAY, async {})?;
+        Ok(())
+    };
+    assert!(adds().unwrap_err().is_at_capacity());
 }
 
 #[tokio::test(start_paused = true)]
