@@ -24,7 +24,7 @@ use crate::save::Saver;
 use crate::shared::Shared;
 use crate::store::{ErasedStore, Store};
 
-/// How long an owner may be silent in a store that several processes share.
+/// How long an instance may be silent in a store that several processes share.
 const LEASE: Duration = Duration::from_secs(90);
 
 /// The longest lease. Times that are reckoned from it fit into all clocks.
@@ -148,7 +148,7 @@ impl Builder {
     /// An instance renews its lease after each third of the lease. If no renewal has succeeded, the instance begins no
     /// timers in the last fifth. The lease must be 1 ms to 365 days. The default is 90 seconds. For a database under
     /// load, choose seconds rather than milliseconds. With a lease of more than six minutes, timers that another
-    /// instance saves may be late: if a timer is saved more than two minutes ahead, no hint reports it, and the owner
+    /// instance saves may be late: if a timer is saved more than two minutes ahead, no hint reports it, and the instance
     /// of its shard finds it only at the next renewal.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
@@ -174,11 +174,11 @@ impl Builder {
         self
     }
 
-    /// Becomes the owner of the store, and begins to run timers. Timers that fell due while no program ran are due now.
+    /// Takes over the store, and begins to run timers. Timers that fell due while no program ran are due now.
     ///
     /// # Cancel safety
-    /// If this is dropped before it is ready, the store may have an owner that does nothing. If several instances share
-    /// the store, the others take over the timers of this owner after the lease.
+    /// If this is dropped before it is ready, the store may belong to an instance that does nothing. If several instances share
+    /// the store, the others take over the timers of this one after the lease.
     ///
     /// # Errors
     /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler or with a last delay below the first,

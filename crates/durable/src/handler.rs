@@ -99,7 +99,7 @@ pub struct Run {
     pub due: Timestamp,
     /// How late this attempt began.
     pub late: Duration,
-    /// The owner that began the attempt. A store compares it together with `id` and `attempt`.
+    /// The number under which this instance began the attempt. A store compares it together with `id` and `attempt`.
     pub epoch: u64,
     /// Tells when another instance has taken over the timer.
     pub lost: Lost,

@@ -76,7 +76,7 @@ pub struct Stats {
     pub rejoined: u64,
     /// How far the clock by which timers are due is ahead of the instance's own.
     pub clock_offset: SignedDuration,
-    /// Looks for timers of other instances that found nothing.
+    /// Scans for timers of other instances that found nothing.
     pub empty_scans: u64,
     /// Whether another instance has taken over the store. Then no more timers begin here.
     pub lost: bool,

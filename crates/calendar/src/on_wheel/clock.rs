@@ -46,6 +46,7 @@ const FEW: usize = 16;
 fn add<T>(all: &mut Vec<Weak<T>>, one: &Arc<T>) {
     if all.len() == all.capacity() {
         sweep(all);
+        all.shrink_to(2 * all.len().max(FEW));
         all.reserve_exact(all.len().max(FEW));
     }
     all.push(Arc::downgrade(one));

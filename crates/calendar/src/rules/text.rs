@@ -239,7 +239,7 @@ fn add_holiday(days: &mut BusinessDays, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A value and nothing else: jiff takes a date for a time and a time for a date, with a zone too, and drops the rest.
+/// A value and nothing else: jiff also takes a date with a time, or with a zone, and drops the rest.
 fn parse_only<T: FromStr<Err = jiff::Error>>(text: &str, signs: &str, what: &str) -> Result<T, String> {
     let value = text.parse().map_err(|error: jiff::Error| error.to_string())?;
     let has_more = text.contains(|c: char| !c.is_ascii_digit() && !signs.contains(c));

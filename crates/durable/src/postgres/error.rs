@@ -40,7 +40,7 @@ pub enum PostgresError {
     },
     /// The tables are not there, and the program was told not to create them.
     NoTables,
-    /// The timer is not the owner's any more. The transaction must not be committed.
+    /// The timer is not this instance's any more. The transaction must not be committed.
     Lost,
     /// The key belongs to this timer, which is stored or has begun.
     KeyTaken(TimerId),
@@ -97,7 +97,7 @@ impl fmt::Display for PostgresError {
                 "the tables must work with programs of format {known} or older, got those that need {oldest}"
             ),
             Self::NoTables => f.write_str("the tables of timers are not there, and were not to be created"),
-            Self::Lost => f.write_str("the timer is not its owner's any more: roll the transaction back"),
+            Self::Lost => f.write_str("the timer is not this instance's any more: roll the transaction back"),
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
             Self::Encode(_) => f.write_str("the payload could not be written as JSON"),
             Self::Corrupt(what) => write!(f, "the database has no timer there: {what}"),

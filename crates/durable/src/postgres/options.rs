@@ -75,7 +75,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Gives this instance all timers, and takes them from any former owner: for a program that runs in one instance.
+    /// Gives this instance all timers, and takes them from any other: for a program that runs in one instance.
     #[must_use]
     pub fn sole(mut self) -> Self {
         self.is_sole = true;

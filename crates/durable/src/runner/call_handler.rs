@@ -47,6 +47,8 @@ impl Runner {
                 schema: self.settings.schema.clone(),
             },
         };
+        // The store has them too, and very many attempts may run.
+        attempt.stored.failures = Vec::new();
         let call = Call {
             is_stopping: Arc::clone(&self.is_stopping),
             teller: Teller { id, sender: self.sender.clone(), was_called: false, has_told: false },

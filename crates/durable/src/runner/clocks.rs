@@ -64,7 +64,7 @@ impl Clocks {
         was_set
     }
 
-    /// The same, where the wall clock has shown `wall` just now.
+    /// When the wall clock will show this, if nobody sets it; it has shown `wall` just now. `None` if it shows it already.
     pub(super) fn instant_after(&self, wall: Timestamp, due_ms: i64) -> Option<Instant> {
         let left = timestamp(due_ms).duration_since(wall);
         if !left.is_positive() {

@@ -191,7 +191,11 @@ impl Inspection {
         let now = self.shared.now();
         let mut page = Page { limit: PAGE, ..Page::default() };
         for _ in 0..MOST_OVERDUE / PAGE {
-            let Some(timers) = self.next(&mut page).await? else { break };
+            let Some(timers) = self.next(&mut page).await? else {
+                // A stop ends this before it knows anything new.
+                let is_stopping = self.is_stopping.load(Ordering::Acquire);
+                return Ok(is_stopping.then(|| self.shared.stats().unhandled.clone()).flatten());
+            };
             for Stored { timer, kind, state, .. } in &timers {
                 let overdue = now.duration_since(timer.due());
                 if overdue < LATE {

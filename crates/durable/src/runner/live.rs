@@ -71,7 +71,6 @@ pub(super) struct PutOff {
 }
 
 impl PutOff {
-    /// When there is something to ask again.
     /// An end was not stored, because somebody holds its timer.
     pub(super) fn end(&mut self, ended: Ended) {
         self.ends.push(ended);

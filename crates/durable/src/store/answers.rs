@@ -249,7 +249,7 @@ pub struct Stored {
     pub state: State,
 }
 
-/// As it is once it is saved.
+/// As it is once it is saved: `replaces` and `is_over` say how to save it, and are left out.
 impl From<NewTimer> for Stored {
     fn from(timer: NewTimer) -> Self {
         let NewTimer { id, kind, payload, key, series, replaces: _, is_over: _ } = timer;

@@ -99,15 +99,16 @@ impl Hook for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_cancels_and_deletions_whose_callers_have_gone() {
-    let hook = Slow::new(&["cancel", "unbury"]);
+async fn a_stop_waits_for_saves_cancels_and_deletions_whose_callers_have_gone() {
+    let hook = Slow::new(&["save", "cancel", "unbury"]);
     let durable = started(hook.clone()).await;
     let id = durable.after(HOUR, &Tick).save().await.unwrap();
+    begin(pin!(durable.after(HOUR, &Tick).save()));
     begin(pin!(durable.cancel(id)));
     begin(pin!(durable.delete_buried(id)));
-    assert_eq!(hook.ended(), 0);
+    assert_eq!(hook.ended(), 1);
     durable.stop(LIMIT).await;
-    assert_eq!(hook.ended(), 2);
+    assert_eq!(hook.ended(), 4);
 }
 
 #[tokio::test(start_paused = true)]
