@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::run::{Limit, Passed, Run};
-use crate::stats::Used;
+use crate::ended::Ended;
+use crate::run::{Passed, Run};
+use crate::stats::DeadlineCounters;
 use crate::sync::TimingWheel;
-use crate::tree::{Child, Ended, Place, Tree, instant_in};
+use crate::tree::{Child, Place, Tree, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -67,7 +68,7 @@ impl DeadlineExt for TimingWheel {
 /// let part = request.child_in(Duration::from_secs(5));
 /// assert_eq!(part.remaining(), Duration::from_secs(2), "no longer than the request");
 ///
-/// let work = tokio::spawn(part.run(std::future::pending::<()>()));
+/// let work = tokio::spawn(async move { part.run(std::future::pending::<()>()).await });
 /// request.cancel();
 /// assert_eq!(work.await.unwrap(), Err(Ended::Cancelled));
 /// # }
@@ -80,8 +81,8 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    pub(crate) fn root(wheel: &TimingWheel, instant: Instant, used: Option<Used>) -> Self {
-        Self { tree: Tree::new(wheel, instant, used), child: None }
+    pub(crate) fn root(wheel: &TimingWheel, instant: Instant, counters: Option<&DeadlineCounters>) -> Self {
+        Self { tree: Tree::new(wheel, instant, counters), child: None }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -165,6 +166,51 @@ impl Deadline {
         self.reset(instant_in(&self.tree.wheel, after))
     }
 
+    /// Begins anew with `after` from now, as if made by [`deadline_in`](DeadlineExt::deadline_in) on the same wheel. Clones
+    /// and children stay with the deadline that this was before.
+    ///
+    /// For a client that makes one operation after the other, as on a connection of a pool. If there is no clone and no
+    /// child, the memory and the timer serve the next operation. The timer stays armed between operations and does not move
+    /// for a later limit. It fires at the old time, wakes the task, and is armed anew for the limits that the task waits for.
+    /// So with limits of 5 s a connection arms a timer about every 5 s, and its reads and writes take no lock. This holds
+    /// while one task polls them and their limits are alike: a shorter limit or another task moves the timer.
+    ///
+    /// Between operations the timer counts as pending, and the deadline keeps the waker of the task that waited last.
+    ///
+    /// A deadline of [`DeadlineCounters`](crate::DeadlineCounters) is counted, and the next one takes new memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{DeadlineExt, Ended};
+    /// use tokio::time::sleep;
+    ///
+    /// let (each, operation) = (Duration::from_secs(2), Duration::from_secs(3));
+    /// let mut deadline = TimingWheel::new().deadline_in(operation);
+    /// assert!(deadline.run_in(each, sleep(Duration::from_millis(1500))).await.is_ok());
+    /// assert_eq!(deadline.run_in(each, sleep(Duration::from_millis(1600))).await, Err(Ended::Passed));
+    /// // The next operation.
+    /// deadline.renew_in(operation);
+    /// assert!(deadline.run(sleep(Duration::from_millis(2500))).await.is_ok());
+    /// # }
+    /// ```
+    pub fn renew_in(&mut self, after: Duration) {
+        self.renew_at(instant_in(&self.tree.wheel, after));
+    }
+
+    /// Begins anew with the end at `instant`, as [`renew_in`](Self::renew_in).
+    pub fn renew_at(&mut self, instant: Instant) {
+        match &self.tree.used {
+            // No other thread gets a clone meanwhile.
+            None if Arc::strong_count(&self.tree) == 1 => self.tree.renew(instant),
+            used => *self = Self::root(&self.tree.wheel, instant, used.as_ref().map(|used| &used.counters)),
+        }
+    }
+
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
         self.tree.cancel(self.place());
@@ -172,7 +218,8 @@ impl Deadline {
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.
     ///
-    /// The future is polled first, so an answer that is there comes before the end.
+    /// The future is polled first, so an answer that is there comes before the end. A task of its own takes a clone along:
+    /// `tokio::spawn(async move { deadline.run(future).await })`.
     ///
     /// # Cancel safety
     /// Dropping it drops `future`, and leaves the deadline as it is.
@@ -182,13 +229,12 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture> {
+    pub fn run<F: IntoFuture>(&self, future: F) -> Run<'_, F::IntoFuture> {
         Run::new(self.passed(), future.into_future())
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
-    /// It costs no timer of its own, and allocates only if another task waits under the deadline
-    /// too, or this task for another deadline of its tree.
+    /// It has no timer of its own, and [mostly](crate#what-it-costs) takes no lock.
     ///
     /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
     /// a look at the clock.
@@ -201,8 +247,8 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        Run::new(Passed::new(self.clone(), Limit::In(limit)), future.into_future())
+    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<'_, F::IntoFuture> {
+        Run::new(Passed::new(self, Some(limit)), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -236,8 +282,8 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn passed(&self) -> Passed {
-        Passed::new(self.clone(), Limit::None)
+    pub fn passed(&self) -> Passed<'_> {
+        Passed::new(self, None)
     }
 
     /// How it ended, if it has.

@@ -34,25 +34,26 @@
 //! | an early end | [`cancel`](Deadline::cancel) |
 //! | the deadline of the current task | [`scope`](Deadline::scope), [`Deadline::current`], [`spawn`] |
 //! | over the wire | feature `wire`: layers for tower, by `grpc-timeout` or a header of your own |
-//! | one operation at a time, as on a connection of a pool | [`ReusableDeadline`], the cheapest |
+//! | one operation after the other, as on a connection of a pool | [`renew_in`](Deadline::renew_in), the cheapest |
 //! | how much of their time requests use, how many end and where | [`DeadlineCounters`]; feature `metrics` for exporters |
 //!
 //! # What it costs
 //! Making a deadline allocates once, and so does a child; the first child also makes a list. Nothing is armed until a
-//! future that runs under the deadline is pending. From then on the tree of a deadline and its children has one entry in
-//! the wheel. It moves only for a limit that is earlier than all before.
+//! future that runs under the deadline is pending. That allocates once more. From then on the tree of a deadline and its
+//! children has one entry in the wheel. It moves only for a limit that is earlier than all before.
 //!
-//! While one task waits for one of the tree's deadlines, its further futures allocate and arm nothing: each takes a lock
-//! that only this request's tasks share, and with a limit of its own a look at the clock. A future of another task, or for
-//! another deadline of the tree, takes a place in a list. When the entry fires, or a deadline is moved or cancelled, all in
+//! While one task waits for one of the tree's deadlines, its further futures under that deadline allocate and arm nothing,
+//! and take no lock: each reads a few words, and the clock once if it has a limit of its own. A limit that is shorter than
+//! all before takes a lock that only this request's tasks share. So does a future of another task, or under another deadline
+//! of the tree, which also takes a place in a list. When the entry fires, or a deadline is moved or cancelled, all in
 //! that list are looked at. Each look at a deadline goes through its ancestors. So make a root for each request, not one
 //! for a server, and no long chains.
 //!
-//! The tree keeps the waker of the task that waited first until the last of its deadlines is dropped, also if that task has
+//! The tree keeps the waker of the task that waited first until its deadline ends or is dropped, also if that task has
 //! ended. That task may be woken once more than it needs.
 //!
-//! Where an operation only needs a time limit for itself and for each of its calls, a [`ReusableDeadline`] costs less than
-//! any other form: no allocation, no lock, and one look at the clock for each call that waits.
+//! Where one operation follows the other, [renew](Deadline::renew_in) the deadline. The operations then share the memory and
+//! the timer, so they allocate nothing and arm a timer only about as often as the shortest limit passes.
 //!
 //! # Coming from `CancellationToken`
 //! | tokio-util | here |
@@ -67,11 +68,11 @@
 
 mod current;
 mod deadline;
+mod ended;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(all(test, loom))]
 mod models;
-mod reusable;
 mod run;
 mod stats;
 mod tree;
@@ -80,20 +81,21 @@ pub mod wire;
 
 pub use current::spawn;
 pub use deadline::{Deadline, DeadlineExt};
-pub use reusable::{ReusableDeadline, ReusablePassed};
+pub use ended::Ended;
 pub use run::{Passed, Run};
 pub use stats::{DEPTHS, DeadlineCounters, DeadlineStats};
-pub use tree::Ended;
 
 /// The lock and the timers that the models look at.
 mod sync {
     #[cfg(all(test, loom))]
     pub(crate) use {
         crate::models::wheel::{Sleep, TimingWheel},
+        loom::sync::atomic::{AtomicUsize, Ordering, fence},
         loom::sync::{Mutex, MutexGuard},
     };
     #[cfg(not(all(test, loom)))]
     pub(crate) use {
+        std::sync::atomic::{AtomicUsize, Ordering, fence},
         std::sync::{Mutex, MutexGuard},
         timingwheel::{Sleep, TimingWheel},
     };

@@ -7,132 +7,107 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::task::coop;
-use tokio::time::{self, Instant};
+use tokio::time;
 
 use crate::Deadline;
-use crate::tree::{Answer, Ended, instant_in};
+use crate::ended::Ended;
+use crate::tree::{Answer, Waiting};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
 #[must_use = "a future does nothing unless it is awaited or polled"]
-pub struct Passed {
-    deadline: Deadline,
-    limit: Limit,
-    /// Where it stands in the tree's list, if it does.
-    slot: Option<usize>,
-    by_tokio: ByTokio,
+pub struct Passed<'a> {
+    deadline: &'a Deadline,
+    limit: Option<Duration>,
+    waiting: Waiting,
+    /// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it
+    /// has to.
+    by_tokio: Option<Pin<Box<time::Sleep>>>,
 }
 
-/// A future's own limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit {
-    None,
-    /// From the first poll on.
-    In(Duration),
-    At(Instant),
-}
-
-impl Passed {
-    pub(crate) const fn new(deadline: Deadline, limit: Limit) -> Self {
-        Self { deadline, limit, slot: None, by_tokio: ByTokio(None) }
+impl<'a> Passed<'a> {
+    pub(crate) fn new(deadline: &'a Deadline, limit: Option<Duration>) -> Self {
+        Self { deadline, limit, waiting: Waiting::default(), by_tokio: None }
     }
-}
-
-impl Future for Passed {
-    type Output = Ended;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        // A task that only ever finds its deadline ended has to let others run. First, because a tree counts an end that it
-        // tells.
-        let coop = ready!(coop::poll_proceed(cx));
-        let Self { deadline, limit, slot, by_tokio } = self.get_mut();
-        let limit = match limit {
-            Limit::None => None,
-            Limit::At(limit) => Some(*limit),
-            Limit::In(after) => {
-                let at = instant_in(&deadline.tree.wheel, *after);
-                *limit = Limit::At(at);
-                Some(at)
-            }
-        };
-        let end = loop {
-            match deadline.tree.poll(deadline.place(), slot, limit, cx) {
-                Answer::Ended(end) => break end,
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline, limit, waiting, by_tokio } = self;
+        loop {
+            match deadline.tree.poll(deadline.place(), *limit, waiting, cx) {
+                Answer::Ended(end) => return Poll::Ready(end),
                 Answer::Pending => return Poll::Pending,
                 Answer::Alone(at) => {
-                    ready!(by_tokio.poll_until(at, cx));
+                    let sleep = by_tokio.get_or_insert_with(|| Box::pin(time::sleep_until(at)));
+                    if sleep.deadline() != at {
+                        sleep.as_mut().reset(at);
+                    }
+                    ready!(pin!(coop::unconstrained(sleep.as_mut())).poll(cx));
                     deadline.tree.reach(at);
                 }
             }
-        };
-        coop.made_progress();
+        }
+    }
+
+    /// As the future's poll. `had_budget` tells whether the task had budget left before it polled others.
+    #[inline]
+    fn poll_in_budget(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
+        let end = ready!(self.poll_end(cx));
+        // A task that only ever finds its deadline ended has to let others run. But a future that used up the budget does
+        // not escape its deadline by that.
+        if !had_budget || coop::has_budget_remaining() {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
+        self.deadline.tree.count(self.deadline.place(), &self.waiting, end);
         Poll::Ready(end)
     }
 }
 
-impl Drop for Passed {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            self.deadline.tree.forget(slot);
-        }
+impl Future for Passed<'_> {
+    type Output = Ended;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        self.get_mut().poll_in_budget(false, cx)
     }
 }
 
-impl fmt::Debug for Passed {
+impl Drop for Passed<'_> {
+    fn drop(&mut self) {
+        self.deadline.tree.forget(&self.waiting);
+    }
+}
+
+impl fmt::Debug for Passed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Passed").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
-/// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it has to.
-pub(crate) struct ByTokio(pub(crate) Option<Pin<Box<time::Sleep>>>);
-
-impl ByTokio {
-    /// Ready once `at` has come.
-    ///
-    /// # Panics
-    /// If tokio has no timers here.
-    #[cold]
-    pub(crate) fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(time::sleep_until(at)));
-        if sleep.deadline() != at {
-            sleep.as_mut().reset(at);
-        }
-        pin!(coop::unconstrained(sleep.as_mut())).poll(cx)
-    }
-}
-
 pin_project! {
-    /// A future that ends with a deadline: see [`Deadline::run`](crate::Deadline::run) and
-    /// [`ReusableDeadline::run`](crate::ReusableDeadline::run). `P` waits for the deadline.
+    /// A future that ends with a deadline: see [`Deadline::run`](crate::Deadline::run).
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
-    pub struct Run<F, P = Passed> {
-        passed: P,
+    pub struct Run<'a, F> {
+        passed: Passed<'a>,
         #[pin]
         future: F,
     }
 }
 
-impl<F, P> Run<F, P> {
-    pub(crate) const fn new(passed: P, future: F) -> Self {
+impl<'a, F> Run<'a, F> {
+    pub(crate) const fn new(passed: Passed<'a>, future: F) -> Self {
         Self { passed, future }
     }
 }
 
-impl<F: Future, P: Future<Output = Ended> + Unpin> Future for Run<F, P> {
+impl<F: Future> Future for Run<'_, F> {
     type Output = Result<F::Output, Ended>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(output) = this.future.poll(cx) {
-            return Poll::Ready(Ok(output));
+        match this.future.poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => this.passed.poll_in_budget(had_budget, cx).map(Err),
         }
-        // A future that used up the budget does not escape its deadline by that.
-        if had_budget && !coop::has_budget_remaining() {
-            return pin!(coop::unconstrained(this.passed)).poll(cx).map(Err);
-        }
-        Pin::new(this.passed).poll(cx).map(Err)
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod wheel;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -15,7 +16,8 @@ use loom::thread;
 use tokio::time::Instant;
 
 use crate::Deadline;
-use crate::tree::{Answer, Ended};
+use crate::ended::Ended;
+use crate::tree::{Answer, Waiting};
 use wheel::TimingWheel;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,7 +51,7 @@ impl Model {
     /// Waits for two ends in one task: that of a deadline, and a limit under it.
     fn wait_for_both(&self, deadline: &Deadline, limit: u32) -> [Ended; 2] {
         let (mut first, mut second) =
-            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(self.at(limit)))));
+            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(SECOND * limit))));
         let mut ends = [None; 2];
         block_on(poll_fn(|cx| {
             for (end, future) in
@@ -65,12 +67,12 @@ impl Model {
         }))
     }
 
-    async fn end(&self, deadline: &Deadline, limit: Option<Instant>) -> Ended {
-        let mut waiter = None;
+    async fn end(&self, deadline: &Deadline, limit: Option<Duration>) -> Ended {
+        let mut waiting = Waiting::default();
         let mut alone = None;
         let end = poll_fn(|cx| {
             loop {
-                match deadline.tree.poll(deadline.place(), &mut waiter, limit, cx) {
+                match deadline.tree.poll(deadline.place(), limit, &mut waiting, cx) {
                     Answer::Ended(end) => break Poll::Ready(end),
                     Answer::Pending => break Poll::Pending,
                     Answer::Alone(at) => {
@@ -86,23 +88,23 @@ impl Model {
             }
         })
         .await;
-        if let Some(waiter) = waiter {
-            deadline.tree.forget(waiter);
-        }
+        deadline.tree.forget(&waiting);
         end
     }
 
     /// A future that is polled once and dropped. By loom's waker, which need not know its clones.
-    fn poll_and_drop(&self, deadline: &Deadline, limit: Option<u32>) {
-        let mut waiter = None;
-        loom::future::block_on(poll_fn(|cx| {
-            let limit = limit.map(|limit| self.wheel.current_time() + SECOND * limit);
-            deadline.tree.poll(deadline.place(), &mut waiter, limit, cx);
+    fn poll_and_drop(&self, deadline: &Deadline, limit: u32) {
+        loom::future::block_on(self.poll_once(deadline, limit));
+    }
+
+    async fn poll_once(&self, deadline: &Deadline, limit: u32) {
+        let mut waiting = Waiting::default();
+        poll_fn(|cx| {
+            deadline.tree.poll(deadline.place(), Some(SECOND * limit), &mut waiting, cx);
             Poll::Ready(())
-        }));
-        if let Some(waiter) = waiter {
-            deadline.tree.forget(waiter);
-        }
+        })
+        .await;
+        deadline.tree.forget(&waiting);
     }
 
     /// Asserts that a dropped child leaves nothing in its tree, and a dropped tree nothing at all. The root is last.
@@ -116,6 +118,8 @@ impl Model {
     }
 }
 
+thread_local!(static WAKERS: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) });
+
 /// As loom's, but with a waker that knows its clones: a future finds that it is registered already.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Notify);
@@ -126,6 +130,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
     let unpark = Arc::new(Unpark(Notify::new()));
     let waker = Waker::from(unpark.clone());
+    // loom does not know that memory is freed before it is allocated anew. So no waker gets the address of an earlier one.
+    WAKERS.with_borrow_mut(|wakers| wakers.push(waker.clone()));
     assert!(waker.will_wake(&waker.clone()));
     let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
     loop {
@@ -148,6 +154,7 @@ fn check<const N: usize>(
     builder.check({
         let seen = seen.clone();
         move || {
+            WAKERS.take();
             let outcome = model();
             seen.lock().unwrap().insert(outcome);
         }
@@ -232,7 +239,7 @@ fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
         let root = model.root(20);
         let waits = spawn(&model, &root, |model, root| model.wait(root));
         let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.at(5))));
-        model.poll_and_drop(&root, Some(3));
+        model.poll_and_drop(&root, 3);
         moves.join().unwrap();
         model.wheel.advance(SECOND * 5);
         let end = waits.join().unwrap();
@@ -249,7 +256,7 @@ fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
         let child = root.child_at(model.at(10));
         let waits = spawn(&model, &child, |model, child| model.wait(child));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 7));
-        model.poll_and_drop(&root, Some(5));
+        model.poll_and_drop(&root, 5);
         passes.join().unwrap();
         assert!(model.wheel.pending() <= 1);
         model.wheel.advance(SECOND * 5);
@@ -359,6 +366,51 @@ fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
         moves.join().unwrap();
         cancels.join().unwrap();
         model.drop_tree([child, root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_further_future_of_a_task_is_told_of_a_cancel_and_of_its_time() {
+    check(["cancelled", "passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let cancels = spawn(&model, &root, |_, root| root.cancel());
+        let passes = spawn(&model, &root, |model, _| {
+            model.wheel.advance(SECOND * 5);
+            model.wheel.advance(SECOND * 5);
+        });
+        let end = block_on(async {
+            model.poll_once(&root, 5).await;
+            model.end(&root, Some(SECOND * 6)).await
+        });
+        cancels.join().unwrap();
+        passes.join().unwrap();
+        model.drop_tree([root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_deadline_that_is_renewed_while_its_timer_fires_ends_at_its_new_time() {
+    check(["passed"], || {
+        let model = Arc::new(Model::new());
+        let mut root = model.root(10);
+        let passes = thread::spawn({
+            let model = model.clone();
+            move || {
+                model.wheel.advance(SECOND * 5);
+                model.wheel.advance(SECOND * 15);
+            }
+        });
+        let end = block_on(async {
+            model.poll_once(&root, 5).await;
+            root.renew_at(model.at(20));
+            model.end(&root, Some(SECOND * 15)).await
+        });
+        assert!(model.wheel.current_time() >= model.at(15), "early");
+        passes.join().unwrap();
+        model.drop_tree([root]);
         name(end)
     });
 }
