@@ -172,10 +172,10 @@ impl Deadline {
     /// For a client that makes one operation after the other, as on a connection of a pool. If there is no clone and no
     /// child, the memory and the timer serve the next operation. The timer stays armed between operations and does not move
     /// for a later limit. It fires at the old time, wakes the task, and is armed anew for the limits that the task waits for.
-    /// So with limits of 5 s a connection arms a timer about every 5 s, and its reads and writes take no lock. This holds
-    /// while one task polls them and their limits are alike: a shorter limit or another task moves the timer.
+    /// So with limits of 5 s a connection arms a timer about every 5 s. A limit that is shorter than all before moves the
+    /// timer.
     ///
-    /// Between operations the timer counts as pending, and the deadline keeps the waker of the task that waited last.
+    /// Between operations the timer counts as pending, and the deadline keeps the waker of a task that has waited.
     ///
     /// A deadline of [`DeadlineCounters`](crate::DeadlineCounters) is counted, and the next one takes new memory.
     ///
@@ -205,7 +205,7 @@ impl Deadline {
     /// Begins anew with the end at `instant`, as [`renew_in`](Self::renew_in).
     pub fn renew_at(&mut self, instant: Instant) {
         match &self.tree.used {
-            // No other thread gets a clone meanwhile.
+            // No other thread gets a clone meanwhile. Only the timer may look at the tree.
             None if Arc::strong_count(&self.tree) == 1 => self.tree.renew(instant),
             used => *self = Self::root(&self.tree.wheel, instant, used.as_ref().map(|used| &used.counters)),
         }
@@ -234,7 +234,7 @@ impl Deadline {
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
-    /// It has no timer of its own, and [mostly](crate#what-it-costs) takes no lock.
+    /// It has no timer of its own: see [the costs](crate#what-it-costs).
     ///
     /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
     /// a look at the clock.

@@ -42,12 +42,11 @@
 //! future that runs under the deadline is pending. That allocates once more. From then on the tree of a deadline and its
 //! children has one entry in the wheel. It moves only for a limit that is earlier than all before.
 //!
-//! While one task waits for one of the tree's deadlines, its further futures under that deadline allocate and arm nothing,
-//! and take no lock: each reads a few words, and the clock once if it has a limit of its own. A limit that is shorter than
-//! all before takes a lock that only this request's tasks share. So does a future of another task, or under another deadline
-//! of the tree, which also takes a place in a list. When the entry fires, or a deadline is moved or cancelled, all in
-//! that list are looked at. Each look at a deadline goes through its ancestors. So make a root for each request, not one
-//! for a server, and no long chains.
+//! Each poll that finds the future pending takes a lock, which only this request's tasks share. A limit also reads the
+//! clock once. While one task waits for one of the tree's deadlines, its further futures under that deadline allocate and
+//! arm nothing. A future of another task, or under another deadline of the tree, takes a place in a list. When the entry
+//! fires, or a deadline is moved or cancelled, all in that list are looked at. Each look at a deadline goes through its
+//! ancestors. So make a root for each request, not one for a server, and no long chains.
 //!
 //! The tree keeps the waker of the task that waited first until its deadline ends or is dropped, also if that task has
 //! ended. That task may be woken once more than it needs.
@@ -90,12 +89,10 @@ mod sync {
     #[cfg(all(test, loom))]
     pub(crate) use {
         crate::models::wheel::{Sleep, TimingWheel},
-        loom::sync::atomic::{AtomicUsize, Ordering, fence},
         loom::sync::{Mutex, MutexGuard},
     };
     #[cfg(not(all(test, loom)))]
     pub(crate) use {
-        std::sync::atomic::{AtomicUsize, Ordering, fence},
         std::sync::{Mutex, MutexGuard},
         timingwheel::{Sleep, TimingWheel},
     };

@@ -7,7 +7,7 @@
 //!   deadline that has ended, by the clock that is read under the lock, is neither moved nor cancelled, and what happens
 //!   above it later changes nothing. So what one thread has seen ended stays so for all.
 //! - The first task that waits stands apart from the list. It stays registered when its future is gone, so that its next
-//!   future finds it there, by [`Published`] even without the lock.
+//!   future finds it there.
 //! - A registered task is woken when its deadline is cancelled, and by [`Waiter::at`] at the latest. The timer fires no
 //!   later than the earliest of these. It may fire earlier, for a deadline that was moved or a future that is gone. Then
 //!   it is armed anew. When nobody waits any more, it is dropped.
@@ -18,23 +18,21 @@
 //!   at each poll, and is woken when its deadline moves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use std::{iter, mem, pin::Pin, ptr};
+use std::{iter, mem, pin::Pin};
 
 use slab::Slab;
 use tokio::time::Instant;
 
 use crate::ended::Ended;
 use crate::stats::{DeadlineCounters, Used};
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, Sleep, TimingWheel, fence};
+use crate::sync::{Mutex, MutexGuard, Sleep, TimingWheel};
 
 pub(crate) struct Tree {
     pub(crate) wheel: TimingWheel,
     pub(crate) used: Option<Used>,
-    published: Published,
     state: Mutex<State>,
 }
 
@@ -76,8 +74,6 @@ struct Waiter {
 pub(crate) struct Waiting {
     /// When its own limit ends, once it has begun.
     ends: Option<Instant>,
-    /// The version of [`Published`] with which it was seen to.
-    seen: usize,
     /// Its place in the list, unless its task is the first.
     slot: Option<usize>,
 }
@@ -98,62 +94,6 @@ enum Timer {
     Armed(Sleep, Instant),
     /// A thread polls it. `again` asks that thread to look at the state once more.
     Taken { again: bool },
-}
-
-/// What can be read of the first task without the lock, so that its further futures need no lock.
-///
-/// A future of that task, under the same deadline, is seen to as it is if its limit ends no earlier than [`Waiter::at`]:
-/// whoever takes the task's waker away after that wakes it.
-#[derive(Default)]
-struct Published {
-    /// Odd while the first task is registered and `words` tell of it. All is written under the lock. A reader that finds the
-    /// same odd version before and after has read what belongs together.
-    version: AtomicUsize,
-    /// The shortest limit, in nanoseconds: one that begins later ends no earlier than [`Waiter::at`]. Then
-    /// [the identity](Self::identity). No model looks at each of them, because that takes hours.
-    words: [AtomicU64; 4],
-}
-
-impl Published {
-    /// The deadline that a task waits for, and the two addresses of its waker. That lives as long as the version, so another
-    /// waker with the same addresses wakes the same task.
-    #[inline]
-    fn identity(place: Place, waker: &Waker) -> [u64; 3] {
-        let addresses = [waker.data().addr(), ptr::from_ref(waker.vtable()).addr()];
-        [place.map_or(0, |index| index + 1), addresses[0], addresses[1]].map(|word| word as u64)
-    }
-
-    /// The version and the shortest limit, if the first task is that of `waker` and waits for this deadline.
-    #[inline]
-    fn of(&self, place: Place, waker: &Waker) -> Option<(usize, u64)> {
-        let version = self.version.load(Ordering::Acquire);
-        let [shortest, identity @ ..] = self.words.each_ref().map(|word| word.load(Ordering::Relaxed));
-        fence(Ordering::Acquire);
-        let is_whole = version % 2 == 1 && self.version.load(Ordering::Relaxed) == version;
-        (is_whole && identity == Self::identity(place, waker)).then_some((version, shortest))
-    }
-
-    /// Whether no first task seems to be registered.
-    fn is_empty(&self) -> bool {
-        self.version.load(Ordering::Relaxed).is_multiple_of(2)
-    }
-
-    /// The first task is registered, or no more. `limit` is that of the future that registers it. Returns the version.
-    fn set(&self, first: &Waiter, mut limit: u64) -> usize {
-        if !self.is_empty() {
-            limit = limit.min(self.words[0].load(Ordering::Relaxed));
-        }
-        let even = (self.version.load(Ordering::Relaxed) + 1) & !1;
-        self.version.store(even, Ordering::Relaxed);
-        let (Some(waker), Some(_)) = (&first.waker, first.at) else { return even };
-        fence(Ordering::Release);
-        let [place, data, vtable] = Self::identity(first.node, waker);
-        for (word, value) in self.words.iter().zip([limit, place, data, vtable]) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.version.store(even + 1, Ordering::Release);
-        even + 1
-    }
 }
 
 /// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
@@ -178,7 +118,6 @@ impl Drop for Child {
         let mut left = (None, None);
         if state.first.node == Some(self.index) {
             left.0 = mem::take(&mut state.first).waker;
-            self.tree.published.set(&state.first, 0);
             left.1 = state.idle_timer();
         }
         drop(state);
@@ -202,8 +141,7 @@ impl Tree {
             timer: Timer::Unarmed,
             reached: None,
         };
-        let state = Mutex::new(state);
-        Arc::new(Self { wheel: wheel.clone(), used, published: Published::default(), state })
+        Arc::new(Self { wheel: wheel.clone(), used, state: Mutex::new(state) })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -217,14 +155,9 @@ impl Tree {
         (state.children.len(), state.others.len())
     }
 
-    /// Begins anew, for the only one who refers to it. A timer that is early enough stays.
+    /// Begins anew, for the only one who refers to it. The timer stays: who waits next moves it if it is too late.
     pub(crate) fn renew(&self, at: Instant) {
-        let mut state = self.lock();
-        state.root = Node::new(None, at);
-        if state.first.at.is_some_and(|before| before > at) {
-            state.first.at = None;
-            self.published.set(&state.first, 0);
-        }
+        self.lock().root = Node::new(None, at);
     }
 
     /// Ends a deadline and all below, unless it has ended.
@@ -275,14 +208,11 @@ impl Tree {
     fn wake(&self, mut state: MutexGuard<'_, State>, due: impl Fn(&Slab<Node>, &Waiter) -> bool) {
         let State { children, first, others, .. } = &mut *state;
         let mut wakers = Vec::new();
-        for waiter in iter::once(&mut *first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
+        for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
             if waiter.waker.is_some() && due(children, waiter) {
                 waiter.at = None;
                 wakers.extend(waiter.waker.take());
             }
-        }
-        if first.waker.is_none() {
-            self.published.set(first, 0);
         }
         let timer = state.idle_timer();
         drop(state);
@@ -295,39 +225,18 @@ impl Tree {
 
     /// How a future ended that waits for a deadline or its own `limit`, which begins now if it has not yet. While it has not
     /// ended, its task is registered.
-    #[inline]
     pub(crate) fn poll(
         self: &Arc<Self>,
         place: Place,
         limit: Option<Duration>,
-        waiting: &mut Waiting,
+        Waiting { ends, slot }: &mut Waiting,
         cx: &Context<'_>,
     ) -> Answer {
-        let mut is_new = limit.is_none();
-        let mut nanos = u64::MAX;
         if let Some(limit) = limit {
-            is_new = waiting.ends.is_none();
-            waiting.ends.get_or_insert_with(|| instant_in(&self.wheel, limit));
-            nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+            ends.get_or_insert_with(|| instant_in(&self.wheel, limit));
         }
-        if let Some((version, shortest)) = self.published.of(place, cx.waker())
-            && (version == waiting.seen || is_new && nanos >= shortest)
-        {
-            waiting.seen = version;
-            return Answer::Pending;
-        }
-        self.poll_locked(place, nanos, waiting, cx)
-    }
-
-    fn poll_locked(
-        self: &Arc<Self>,
-        place: Place,
-        nanos: u64,
-        Waiting { ends, seen, slot }: &mut Waiting,
-        cx: &Context<'_>,
-    ) -> Answer {
-        // No waker is cloned or dropped while the lock is held. Where no first task seems to be, this is to be it.
-        let mut clone = self.published.is_empty().then(|| cx.waker().clone());
+        // No waker is cloned or dropped while the lock is held.
+        let mut clone = None;
         let mut is_new = true;
         let mut state = self.lock();
         loop {
@@ -355,9 +264,6 @@ impl Tree {
             } else if state.timer.covers(passes) {
                 let waiter = state.waiter(*slot);
                 waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
-                if slot.is_none() {
-                    *seen = self.published.set(&state.first, nanos);
-                }
                 return Answer::Pending;
             } else {
                 is_new = true;

@@ -2,7 +2,6 @@
 
 pub(crate) mod wheel;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -118,8 +117,6 @@ impl Model {
     }
 }
 
-thread_local!(static WAKERS: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) });
-
 /// As loom's, but with a waker that knows its clones: a future finds that it is registered already.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Notify);
@@ -130,8 +127,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
     let unpark = Arc::new(Unpark(Notify::new()));
     let waker = Waker::from(unpark.clone());
-    // loom does not know that memory is freed before it is allocated anew. So no waker gets the address of an earlier one.
-    WAKERS.with_borrow_mut(|wakers| wakers.push(waker.clone()));
     assert!(waker.will_wake(&waker.clone()));
     let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
     loop {
@@ -154,7 +149,6 @@ fn check<const N: usize>(
     builder.check({
         let seen = seen.clone();
         move || {
-            WAKERS.take();
             let outcome = model();
             seen.lock().unwrap().insert(outcome);
         }
