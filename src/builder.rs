@@ -11,7 +11,7 @@ use crate::engine::max_pending::MaxPending;
 use crate::engine::shard::Shard;
 use crate::engine::turn::Turner;
 use crate::error::BuildError;
-use crate::handle::{Settings, TimingWheel};
+use crate::handle::{Settings, TimingWheel, Wheel};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Resolution};
@@ -40,7 +40,7 @@ impl TimingWheel {
 
     /// Settings for another wheel like this one, with the same name.
     pub(crate) fn builder_of_another(&self) -> Builder {
-        Builder { settings: self.settings(), name: Some(self.name().into()) }
+        Builder { settings: self.wheel.settings, name: Some(self.name().into()) }
     }
 }
 
@@ -83,11 +83,7 @@ pub struct Builder {
 /// A name for a wheel that was given none.
 fn next_name() -> String {
     static NAMED: AtomicU64 = AtomicU64::new(0);
-    // As much memory whatever the number.
-    let mut name = String::with_capacity("wheel-".len() + u64::MAX.ilog10() as usize + 1);
-    name.push_str("wheel-");
-    name.push_str(&(NAMED.fetch_add(1, Ordering::Relaxed) + 1).to_string());
-    name
+    format!("wheel-{}", NAMED.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
 const MIN_TICK: Duration = Duration::from_micros(1);
@@ -115,9 +111,12 @@ impl Builder {
     /// # }
     /// ```
     pub const fn profile(mut self, profile: Profile) -> Self {
-        self.settings.tick = profile.tick();
-        self.settings.wheel_size = profile.wheel_size();
-        self.settings.shards = profile.shards();
+        let (tick, wheel_size, shards) = match profile {
+            Profile::HighConcurrency => (Duration::from_millis(1), 1_024, None),
+            Profile::LowLatency => (Duration::from_micros(100), 1_024, None),
+            Profile::SmallMemory => (Duration::from_millis(10), 16, Some(1)),
+        };
+        self.settings = Settings { tick, wheel_size, shards, ..self.settings };
         self
     }
 
@@ -228,7 +227,7 @@ impl Builder {
         runtime.spawn(driver);
         let settings = Settings { tick, wheel_size, shards: Some(shards.len()), max_pending };
         let runtime = Some((runtime.id(), runtime.runtime_flavor()));
-        Ok(TimingWheel::from_parts(shards, turner, runtime, settings))
+        Ok(TimingWheel { wheel: Arc::new(Wheel { shards, turner, runtime, settings }) })
     }
 }
 
@@ -262,33 +261,5 @@ impl Profile {
     #[must_use]
     pub const fn all() -> &'static [Self] {
         &[Self::HighConcurrency, Self::LowLatency, Self::SmallMemory]
-    }
-
-    /// The profile's tick: [`Builder::tick`](crate::Builder::tick).
-    #[must_use]
-    pub const fn tick(self) -> Duration {
-        match self {
-            Self::HighConcurrency => Duration::from_millis(1),
-            Self::LowLatency => Duration::from_micros(100),
-            Self::SmallMemory => Duration::from_millis(10),
-        }
-    }
-
-    /// How many slots the profile's levels have: [`Builder::wheel_size`](crate::Builder::wheel_size).
-    #[must_use]
-    pub const fn wheel_size(self) -> usize {
-        match self {
-            Self::HighConcurrency | Self::LowLatency => 1_024,
-            Self::SmallMemory => 16,
-        }
-    }
-
-    /// How many [shards](crate::Builder::shards) the profile has. `None` means one for each worker.
-    #[must_use]
-    pub const fn shards(self) -> Option<usize> {
-        match self {
-            Self::HighConcurrency | Self::LowLatency => None,
-            Self::SmallMemory => Some(1),
-        }
     }
 }

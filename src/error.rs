@@ -85,50 +85,40 @@ pub struct Elapsed {
 enum What {
     #[default]
     Deadline,
-    /// A limit of an [`IdleGuard`](crate::IdleGuard).
-    ReadLimit(Nanos),
-    WriteLimit(Nanos),
-    IdleLimit(Nanos),
+    Limit(Limit, Nanos),
+}
+
+/// The limits of an [`IdleGuard`](crate::IdleGuard).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Limit {
+    Read,
+    Write,
+    /// For both directions together.
+    Idle,
 }
 
 impl Elapsed {
-    /// The read limit of an [`IdleGuard`](crate::IdleGuard).
-    pub(crate) const fn of_read_limit(limit: Nanos) -> Self {
-        Self { what: What::ReadLimit(limit) }
-    }
-
-    /// The write limit of an [`IdleGuard`](crate::IdleGuard).
-    pub(crate) const fn of_write_limit(limit: Nanos) -> Self {
-        Self { what: What::WriteLimit(limit) }
-    }
-
-    /// The limit of an [`IdleGuard`](crate::IdleGuard) for both directions together.
-    pub(crate) const fn of_idle_limit(limit: Nanos) -> Self {
-        Self { what: What::IdleLimit(limit) }
+    pub(crate) const fn of(limit: Limit, time: Nanos) -> Self {
+        Self { what: What::Limit(limit, time) }
     }
 }
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.what {
-            What::Deadline => f.pad("deadline has elapsed"),
-            What::ReadLimit(Nanos::ZERO) => {
-                f.write_str("no byte was there to read, and the read limit is 0ns")
-            }
-            What::WriteLimit(Nanos::ZERO) => {
-                f.write_str("writing made no progress, and the write limit is 0ns")
-            }
-            What::IdleLimit(Nanos::ZERO) => f.write_str("the stream was idle, and the idle limit is 0ns"),
-            What::IdleLimit(limit) => {
-                write!(f, "no byte has passed for {:?}, the idle limit", limit.to_duration())
-            }
-            What::ReadLimit(limit) => {
-                write!(f, "no byte has been read for {:?}, the read limit", limit.to_duration())
-            }
-            What::WriteLimit(limit) => {
-                write!(f, "writing has made no progress for {:?}, the write limit", limit.to_duration())
-            }
+        let What::Limit(limit, time) = self.what else { return f.pad("deadline has elapsed") };
+        if time == Nanos::ZERO {
+            return f.write_str(match limit {
+                Limit::Read => "no byte was there to read, and the read limit is 0ns",
+                Limit::Write => "writing made no progress, and the write limit is 0ns",
+                Limit::Idle => "the stream was idle, and the idle limit is 0ns",
+            });
         }
+        let (event, name) = match limit {
+            Limit::Read => ("no byte has been read", "read"),
+            Limit::Write => ("writing has made no progress", "write"),
+            Limit::Idle => ("no byte has passed", "idle"),
+        };
+        write!(f, "{event} for {:?}, the {name} limit", time.to_duration())
     }
 }
 
@@ -140,9 +130,7 @@ impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         match elapsed.what {
             What::Deadline => io::ErrorKind::TimedOut.into(),
-            What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => {
-                Self::new(io::ErrorKind::TimedOut, elapsed)
-            }
+            What::Limit(..) => Self::new(io::ErrorKind::TimedOut, elapsed),
         }
     }
 }

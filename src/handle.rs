@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::runtime::{Id, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::engine::shard::{Shard, shard_of_this_thread};
@@ -55,15 +55,15 @@ const MAX_LEVELS: usize = 64;
 /// ```
 #[derive(Clone)]
 pub struct TimingWheel {
-    wheel: Arc<Wheel>,
+    pub(crate) wheel: Arc<Wheel>,
 }
 
-struct Wheel {
-    shards: Box<[Arc<Shard>]>,
-    turner: Arc<Turner>,
-    /// The driver's runtime. Not a handle, which would keep the runtime's files open.
-    runtime: Option<(Id, RuntimeFlavor)>,
-    settings: Settings,
+pub(crate) struct Wheel {
+    pub(crate) shards: Box<[Arc<Shard>]>,
+    pub(crate) turner: Arc<Turner>,
+    /// The driver's runtime; none in a model. Not a handle, which would keep the runtime's files open.
+    pub(crate) runtime: Option<(Id, RuntimeFlavor)>,
+    pub(crate) settings: Settings,
 }
 
 /// The settings with which a wheel is built. Their methods in [`Builder`](crate::Builder) tell what they are.
@@ -76,15 +76,6 @@ pub(crate) struct Settings {
 }
 
 impl TimingWheel {
-    pub(crate) fn from_parts(
-        shards: Box<[Arc<Shard>]>,
-        turner: Arc<Turner>,
-        runtime: Option<(Id, RuntimeFlavor)>,
-        settings: Settings,
-    ) -> Self {
-        Self { wheel: Arc::new(Wheel { shards, turner, runtime, settings }) }
-    }
-
     /// The wheel's name in [metrics and events](crate::monitor): the one given to
     /// [`Builder::name`](crate::Builder::name), or a number.
     #[must_use]
@@ -231,22 +222,6 @@ impl TimingWheel {
     #[must_use]
     pub fn runtime_id(&self) -> Option<Id> {
         self.wheel.runtime.as_ref().map(|(id, _)| *id)
-    }
-
-    pub(crate) fn settings(&self) -> Settings {
-        self.wheel.settings
-    }
-
-    /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another
-    /// runtime may get the id of one that is gone.
-    pub(crate) fn is_on_this_runtime(&self) -> bool {
-        let here = Handle::try_current().ok().map(|runtime| runtime.id());
-        here.is_some() && here == self.runtime_id()
-    }
-
-    /// Whether its runtime has workers, which turn it whatever this thread does.
-    pub(crate) fn has_workers(&self) -> bool {
-        matches!(self.wheel.runtime, Some((_, RuntimeFlavor::MultiThread)))
     }
 
     /// The shard for a timer that this thread makes.

@@ -16,21 +16,15 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
-use std::{error, fmt, mem, process};
+use std::{error, fmt, process};
 
-use tokio::runtime::{Handle, Id, worker_index};
+use tokio::runtime::{Handle, Id, RuntimeFlavor, worker_index};
 
 use crate::engine::shard::Shard;
 use crate::handle::TimingWheel;
 use crate::platform::sync::PerProcess;
 
-static WHEELS: PerProcess<Mutex<HashMap<Id, Kept>>> = PerProcess::new();
-
-/// A runtime's wheel, and the mark of its [`Keeper`].
-struct Kept {
-    wheel: TimingWheel,
-    keeper: Arc<()>,
-}
+static WHEELS: PerProcess<Mutex<HashMap<Id, TimingWheel>>> = PerProcess::new();
 
 thread_local!(static LAST: RefCell<Option<(Id, TimingWheel)>> = const { RefCell::new(None) });
 
@@ -81,7 +75,8 @@ pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
     let of_same_task = of_last(|_, wheel| {
         // Not outside of workers: there all `block_on`s of a thread share one waker, whatever their runtime.
         worker_index()?;
-        let shard = wheel.has_workers().then(|| wheel.shard())?;
+        let has_workers = matches!(wheel.wheel.runtime, Some((_, RuntimeFlavor::MultiThread)));
+        let shard = has_workers.then(|| wheel.shard())?;
         shard.has_spare_of(waker?).then(|| shard.clone())
     });
     // Not by a closure, in which a panic would not name the caller.
@@ -93,33 +88,28 @@ pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
 
 /// Makes `wheel` the current runtime's, or gives it back and says why not.
 pub(crate) fn set(wheel: TimingWheel) -> Result<(), SetWheelError> {
-    let refused = |wheel, reason| Err(SetWheelError { wheel, reason });
-    let Ok(runtime) = Handle::try_current() else { return refused(wheel, Reason::NoRuntime) };
-    if wheel.is_ended() {
-        return refused(wheel, Reason::Ended);
-    }
-    if !wheel.is_on_this_runtime() {
-        return refused(wheel, Reason::OtherRuntime);
-    }
-    match put(runtime.id(), &wheel) {
-        Ok(()) => Ok(()),
-        Err(_taken) => refused(wheel, Reason::Taken),
-    }
+    let reason = match Handle::try_current() {
+        Err(_) => {
+            "there is no runtime whose wheel to set, because this thread is not within one: call it inside \
+             `block_on`, or under `Runtime::enter`"
+        }
+        Ok(_) if wheel.is_ended() => "the wheel has ended",
+        Ok(runtime) if wheel.runtime_id() != Some(runtime.id()) => {
+            "the wheel is driven by another runtime: make it on this one"
+        }
+        Ok(runtime) if put(runtime.id(), &wheel).is_err() => {
+            "the runtime has a wheel already: set one before `timingwheel::time` is used there"
+        }
+        Ok(_) => return Ok(()),
+    };
+    Err(SetWheelError { wheel, reason })
 }
 
 /// Why [`set_wheel`](crate::time::set_wheel) refused a wheel. The wheel is in here.
 #[derive(Debug)]
 pub struct SetWheelError {
     wheel: TimingWheel,
-    reason: Reason,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Reason {
-    NoRuntime,
-    Taken,
-    OtherRuntime,
-    Ended,
+    reason: &'static str,
 }
 
 impl SetWheelError {
@@ -132,15 +122,7 @@ impl SetWheelError {
 
 impl fmt::Display for SetWheelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.reason {
-            Reason::NoRuntime => {
-                "there is no runtime whose wheel to set, because this thread is not within one: call it inside \
-                 `block_on`, or under `Runtime::enter`"
-            }
-            Reason::Taken => "the runtime has a wheel already: set one before `timingwheel::time` is used there",
-            Reason::OtherRuntime => "the wheel is driven by another runtime: make it on this one",
-            Reason::Ended => "the wheel has ended",
-        })
+        f.write_str(self.reason)
     }
 }
 
@@ -148,7 +130,7 @@ impl error::Error for SetWheelError {}
 
 #[track_caller]
 fn find_or_make(id: Id) -> TimingWheel {
-    let found = wheels().get(&id).map(|kept| kept.wheel.clone());
+    let found = wheels().get(&id).cloned();
     // Without the lock: a runtime that is being shut down drops tasks, and their wheels, as they are spawned.
     let made = match found {
         Some(wheel) if !wheel.is_ended() => return wheel,
@@ -168,17 +150,16 @@ fn find_or_make(id: Id) -> TimingWheel {
 fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
     let mut wheels = wheels();
     match wheels.entry(id) {
-        Entry::Occupied(mut kept) if kept.get().wheel.is_ended() => {
-            let ended = mem::replace(&mut kept.get_mut().wheel, wheel.clone());
+        Entry::Occupied(mut found) if found.get().is_ended() => {
+            let ended = found.insert(wheel.clone());
             drop(wheels);
             drop(ended);
         }
-        Entry::Occupied(kept) => return Err(kept.get().wheel.clone()),
+        Entry::Occupied(found) => return Err(found.get().clone()),
         Entry::Vacant(place) => {
-            let keeper = Arc::new(());
-            place.insert(Kept { wheel: wheel.clone(), keeper: keeper.clone() });
+            place.insert(wheel.clone());
             drop(wheels);
-            let keeper = Keeper { id, keeper };
+            let keeper = Keeper(id);
             tokio::spawn(async move {
                 let _keeper = keeper;
                 std::future::pending::<()>().await;
@@ -188,24 +169,18 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
     Ok(())
 }
 
-fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
+fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, TimingWheel>> {
     // No user code runs under the lock, so the map is whole even after a panic elsewhere.
-    WHEELS.of(process::id()).lock().unwrap_or_else(PoisonError::into_inner)
+    WHEELS.of(process::id(), Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes a wheel out of `WHEELS` when its runtime drops its tasks.
-struct Keeper {
-    id: Id,
-    keeper: Arc<()>,
-}
+/// Takes the wheel of this runtime out of `WHEELS` when the runtime drops its tasks. No other runtime has its id as yet.
+struct Keeper(Id);
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        let mut wheels = wheels();
-        if wheels.get(&self.id).is_some_and(|kept| Arc::ptr_eq(&kept.keeper, &self.keeper)) {
-            let removed = wheels.remove(&self.id);
-            drop(wheels);
-            drop(removed);
-        }
+        let removed = wheels().remove(&self.0);
+        // Without the lock.
+        drop(removed);
     }
 }

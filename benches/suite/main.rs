@@ -11,6 +11,7 @@ mod jobs;
 mod profiles;
 mod purgatory;
 mod rivals;
+mod sides;
 mod structures;
 mod support;
 mod tolerance;

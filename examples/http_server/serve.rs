@@ -4,19 +4,26 @@
 //! took. `benches/http_load` reads its output: a name and a value on each line.
 
 use std::convert::Infallible;
-use std::io;
+use std::error::Error;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::thread;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use clap::ValueEnum;
 use http_body_util::Full;
 use hyper::body::Bytes;
+use hyper::rt::{Sleep, Timer};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use timingwheel::TimingWheel;
+use timingwheel_examples::Count;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,9 +32,6 @@ use tokio::task::{JoinSet, yield_now};
 use tower::BoxError;
 
 use crate::Limits;
-use crate::books::Count;
-use crate::spent::Spent;
-use crate::timers::{Never, Timers, Unlimited};
 
 const WORKERS: usize = 2;
 /// How many connections may wait to be accepted: a load begins with all of its connections at once.
@@ -175,4 +179,133 @@ async fn ended() -> io::Result<()> {
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+// The timers that `--serve` needs, on the wheel, on tokio and without.
+
+/// Bounds heads and answers, or does not.
+pub(crate) trait Timers: Clone + Send + Sync + 'static {
+    /// How long hyper waits for a head.
+    fn bound_heads(&self, http: &mut http1::Builder, limit: Duration);
+
+    /// The output of `work`, or `None` if it was cut off.
+    fn timeout<F>(&self, limit: Duration, work: F) -> impl Future<Output = Option<F::Output>> + Send
+    where
+        F: Future<Output: Send> + Send;
+
+    /// How many timers were armed so far; nothing where nobody counts them.
+    fn armed(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Timers for TimingWheel {
+    fn bound_heads(&self, http: &mut http1::Builder, limit: Duration) {
+        http.timer(self.clone()).header_read_timeout(limit);
+    }
+
+    async fn timeout<F>(&self, limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future<Output: Send> + Send,
+    {
+        self.timeout(limit, work).await.ok()
+    }
+
+    fn armed(&self) -> Option<u64> {
+        Some(self.stats().armed)
+    }
+}
+
+impl Timers for TokioTimer {
+    fn bound_heads(&self, http: &mut http1::Builder, limit: Duration) {
+        http.timer(self.clone()).header_read_timeout(limit);
+    }
+
+    async fn timeout<F>(&self, limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future<Output: Send> + Send,
+    {
+        tokio::time::timeout(limit, work).await.ok()
+    }
+}
+
+/// Timers that do nothing and never fire: with them hyper does all that a limit of heads takes, but for the timers.
+#[derive(Clone, Debug)]
+pub(crate) struct Never;
+
+impl Timers for Never {
+    fn bound_heads(&self, http: &mut http1::Builder, limit: Duration) {
+        http.timer(Self).header_read_timeout(limit);
+    }
+
+    async fn timeout<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future<Output: Send> + Send,
+    {
+        Some(work.await)
+    }
+}
+
+impl Timer for Never {
+    fn sleep(&self, _duration: Duration) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Self)
+    }
+
+    fn sleep_until(&self, _deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Self)
+    }
+}
+
+impl Sleep for Never {}
+
+impl Future for Never {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+/// No limits at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Unlimited;
+
+impl Timers for Unlimited {
+    fn bound_heads(&self, http: &mut http1::Builder, _limit: Duration) {
+        http.header_read_timeout(None);
+    }
+
+    async fn timeout<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future<Output: Send> + Send,
+    {
+        Some(work.await)
+    }
+}
+
+// CPU time and context switches of this process, as the kernel counts them.
+
+/// All threads together since the process began, ended ones too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    pub(crate) cpu: Duration,
+    /// The part of it outside the kernel, which some kernels only estimate.
+    pub(crate) user: Duration,
+    /// How often a thread left its core, on its own or not.
+    pub(crate) context_switches: u64,
+}
+
+impl Spent {
+    /// # Errors
+    /// If the kernel does not tell.
+    pub(crate) fn so_far() -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+        let user = duration(usage.user_time())?;
+        let switches = usage.voluntary_context_switches() + usage.involuntary_context_switches();
+        Ok(Self { cpu: user + duration(usage.system_time())?, user, context_switches: switches.try_into()? })
+    }
+}
+
+fn duration(time: TimeVal) -> Result<Duration, std::num::TryFromIntError> {
+    Ok(Duration::from_secs(time.tv_sec().try_into()?) + Duration::from_micros(time.tv_usec().try_into()?))
 }

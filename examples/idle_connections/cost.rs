@@ -4,11 +4,12 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, Table};
 use hdrhistogram::Histogram;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use rustix::time::{ClockId, clock_gettime};
 use timingwheel::{TimingWheel, Tolerance};
+use timingwheel_examples::cpu_time;
 use tokio::io::{AsyncReadExt, duplex};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -145,9 +146,4 @@ async fn pass(time: Duration, bar: &ProgressBar) -> Result<(), Box<dyn Error>> {
         bar.set_position(from + u64::try_from(start.elapsed().min(time).as_millis())?);
     }
     Ok(())
-}
-
-/// Of this process, in all threads.
-fn cpu_time() -> Result<Duration, Box<dyn Error>> {
-    Ok(Duration::try_from(clock_gettime(ClockId::ProcessCPUTime))?)
 }

@@ -32,8 +32,7 @@ async fn get<S: Stream>(deadline: &mut Deadline, server: &mut Connection<S>) -> 
     Ok(())
 }
 
-#[path = "../shared/limits.rs"]
-mod limits;
+use timingwheel_examples as limits;
 mod run;
 mod server;
 mod ways;

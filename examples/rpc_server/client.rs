@@ -1,20 +1,24 @@
-//! A client waits, asks and checks the answer. Now and then it falls silent, to see whether the server hangs up.
+//! The clients, and how many of them the file limit allows.
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastrand::Rng;
+use indicatif::HumanCount;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::books::Books;
-use crate::load::Load;
-use crate::protocol::{self, Answer, Request, Status, unless_closed};
-use crate::timers::Timers;
-use crate::watched::Watched;
+use crate::report::Books;
+use crate::server::{Answer, Request, Status, Timers, Watched, unless_closed};
+use crate::{LONGEST_THINK, Settings, server::read_greeting};
+
+// A client waits, asks and checks the answer. Now and then it falls silent, to see whether the server hangs up.
 
 pub(crate) struct Client<T> {
     pub(crate) server: SocketAddr,
@@ -47,7 +51,7 @@ impl<T: Timers> Client<T> {
         let mut stream = TcpStream::connect(self.server).await?;
         stream.set_nodelay(true)?;
         // Until then the connection may still be in the listener's queue.
-        protocol::read_greeting(&mut stream).await?;
+        read_greeting(&mut stream).await?;
         Ok(stream)
     }
 
@@ -120,4 +124,106 @@ impl<T: Timers> Client<T> {
             self.books.closed_early.add();
         }
     }
+}
+
+// Draws the next step of a client at random.
+
+/// How long a client thinks, as a multiple of the average.
+const THINK: Range<f64> = 0.5..LONGEST_THINK;
+/// How long work takes, as a multiple of the request timeout: most of it well below, so that a busy machine does
+/// not make it overrun, and the slow share well above, so that it cannot get done.
+const QUICK_WORK: Range<f64> = 0.1..0.5;
+const SLOW_WORK: Range<f64> = 1.5..3.0;
+
+/// Draws what one client does. The same seed and settings draw the same.
+#[derive(Debug)]
+pub(crate) struct Load {
+    random: Rng,
+    think: Duration,
+    request_timeout: Duration,
+    slow_share: f64,
+    silent_share: f64,
+}
+
+/// Work of a request, as drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) takes: Duration,
+    /// Whether that is longer than a request may take.
+    pub(crate) is_slow: bool,
+}
+
+impl Load {
+    pub(crate) fn new(settings: &Settings, client: u64) -> Self {
+        let Settings { think, request_timeout, slow_share, silent_share, seed, .. } = *settings;
+        let random = Rng::with_seed(Rng::with_seed(seed).u64(..).wrapping_add(client));
+        Self { random, think, request_timeout, slow_share, silent_share }
+    }
+
+    pub(crate) fn think(&mut self) -> Duration {
+        self.think.mul_f64(self.between(THINK))
+    }
+
+    pub(crate) fn work(&mut self) -> Work {
+        let is_slow = self.random.f64() < self.slow_share;
+        let share = self.between(if is_slow { SLOW_WORK } else { QUICK_WORK });
+        Work { takes: self.request_timeout.mul_f64(share), is_slow }
+    }
+
+    /// Whether the client now goes silent.
+    pub(crate) fn goes_silent(&mut self) -> bool {
+        self.random.f64() < self.silent_share
+    }
+
+    fn between(&mut self, range: Range<f64>) -> f64 {
+        range.start + self.random.f64() * (range.end - range.start)
+    }
+}
+
+// How many connections the file limit of the process allows.
+
+/// Both ends of a connection are in this process.
+const FILES_PER_CONNECTION: u64 = 2;
+/// For the runtime, the listener and the standard streams.
+const RESERVE: u64 = 64;
+
+/// Raises the file limit as far as it goes, and takes back the connections that it does not allow.
+pub(crate) fn fit(mut settings: Settings) -> Result<Settings, String> {
+    let before = getrlimit(Resource::Nofile).current;
+    let Some(files) = raise() else {
+        println!("no file limit");
+        return Ok(settings);
+    };
+    match before {
+        Some(before) if before < files => println!("file limit {files}, raised from {before}"),
+        _ => println!("file limit {files}"),
+    }
+
+    let allowed = files.saturating_sub(RESERVE) / FILES_PER_CONNECTION;
+    if allowed == 0 {
+        return Err(format!(
+            "a file limit of {files} allows no connection: each takes {FILES_PER_CONNECTION} files beside a reserve \
+             of {RESERVE}"
+        ));
+    }
+    if allowed < settings.connections {
+        println!(
+            "that allows {} connections, not the {} asked for:\n\
+             each takes {FILES_PER_CONNECTION} files, beside a reserve of {RESERVE}",
+            HumanCount(allowed),
+            HumanCount(settings.connections)
+        );
+        settings.connections = allowed;
+    }
+    Ok(settings)
+}
+
+/// Raises the soft limit to the hard one. Returns what is in force then; `None` is no limit.
+fn raise() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // Where the system refuses, because it has another limit of its own, the old one is still in force.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+    getrlimit(Resource::Nofile).current
 }

@@ -4,12 +4,10 @@ use std::fs;
 use std::time::Duration;
 
 use timingwheel::{Stats, TimingWheel};
+use timingwheel_examples::unless_too_busy;
 
-use crate::books::Books;
-use crate::machine::unless_too_busy;
-use crate::report::mib;
-use crate::settings::Settings;
-use crate::{goes_on_firing, is_accounted_for};
+use crate::load::Books;
+use crate::{Settings, goes_on_firing, is_accounted_for, mib};
 
 /// So many are said; the rest is probably more of the same.
 const MOST_PROBLEMS: usize = 20;

@@ -1,18 +1,27 @@
-//! The tasks. Each uses the wheel in its own way until the end.
+//! The load: tasks, connections and stalls, and their counts.
 
 use std::future::{pending, poll_fn};
+use std::io::ErrorKind;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures::StreamExt;
+use futures::channel::mpsc::unbounded;
+use hdrhistogram::Histogram;
+use timingwheel::stream::StreamTimeExt;
 use timingwheel::{Sleep, TimingWheel};
+use timingwheel_examples::Count;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::runtime::worker_index;
 use tokio::sync::mpsc;
-use tokio::task::yield_now;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, MissedTickBehavior, sleep};
 
-use crate::books::Books;
+// The tasks. Each uses the wheel in its own way until the end.
 
 /// The time of a call that is always in time.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -224,4 +233,194 @@ async fn registered(mut sleep: Sleep) -> Registered {
     })
     .await;
     Registered(sleep)
+}
+
+// Connections under an idle guard, and streams under a limit for their gaps.
+
+const MESSAGES: u32 = 20;
+/// Limits and pauses are up to so many milliseconds.
+const LIMIT: u64 = 40;
+const PAUSE: u64 = 30;
+
+impl User {
+    /// Reads from a peer that pauses until that is silent for too long, or has said all.
+    pub(crate) async fn connect(&mut self) {
+        let limit = self.up_to(LIMIT);
+        let (stream, mut peer) = duplex(64);
+        let pauses: Vec<_> = (0..MESSAGES).map(|_| self.up_to(PAUSE)).collect();
+        let wheel = self.wheel.clone();
+        let peer = tokio::spawn(async move {
+            for pause in pauses {
+                wheel.sleep(pause).await;
+                // Until it is cut off.
+                if peer.write_all(b"!").await.is_err() {
+                    break;
+                }
+            }
+        });
+        let mut stream = self.wheel.idle_guard(stream).with_read_limit(limit);
+        loop {
+            let start = Instant::now();
+            match stream.read_u8().await {
+                Ok(_) => self.books.read.add(),
+                Err(error) if error.kind() == ErrorKind::TimedOut => {
+                    self.books.note(start + limit);
+                    self.books.cut_off.add();
+                    break;
+                }
+                Err(_closed) => break,
+            }
+        }
+        drop(stream);
+        peer.await.expect("it does not panic");
+    }
+
+    /// Takes items from a stream that ends with the first gap that is too long.
+    pub(crate) async fn stream(&mut self) {
+        let (sender, items) = unbounded();
+        let pauses: Vec<_> = (0..MESSAGES).map(|_| self.up_to(PAUSE)).collect();
+        let wheel = self.wheel.clone();
+        let source = tokio::spawn(async move {
+            for pause in pauses {
+                wheel.sleep(pause).await;
+                if sender.unbounded_send(()).is_err() {
+                    break;
+                }
+            }
+        });
+        let limit = self.up_to(LIMIT);
+        let mut items = Box::pin(items.idle_timeout_on(&self.wheel, limit));
+        loop {
+            let deadline = items.deadline();
+            match items.next().await {
+                Some(Ok(())) => self.books.items.add(),
+                Some(Err(_elapsed)) => {
+                    deadline.into_iter().for_each(|deadline| self.books.note(deadline));
+                    self.books.gaps.add();
+                }
+                None => break,
+            }
+        }
+        drop(items);
+        source.await.expect("it does not panic");
+    }
+}
+
+// The counts of a run.
+
+/// A greater lateness counts as this.
+const LATEST: Duration = Duration::from_secs(60);
+/// How many digits of a lateness are kept.
+const DIGITS: u8 = 3;
+
+/// The tasks' counts.
+pub(crate) struct Books {
+    pub(crate) slept: Count,
+    pub(crate) in_time: Count,
+    pub(crate) timed_out: Count,
+    pub(crate) moved: Count,
+    pub(crate) dropped_elsewhere: Count,
+    pub(crate) ticks: Count,
+    pub(crate) read: Count,
+    pub(crate) cut_off: Count,
+    pub(crate) items: Count,
+    pub(crate) gaps: Count,
+    pub(crate) storms: Count,
+    pub(crate) wheels: Count,
+    pub(crate) stalls: Count,
+    /// Of all kinds, those that were ready before their deadline.
+    pub(crate) early: Count,
+    /// One for each worker, so that they do not wait for each other.
+    late_by: Box<[Mutex<Histogram<u64>>]>,
+}
+
+fn new_histogram() -> Histogram<u64> {
+    let latest = u64::try_from(LATEST.as_nanos()).expect("a minute in nanoseconds");
+    Histogram::new_with_max(latest, DIGITS).expect("a range and digits that it takes")
+}
+
+impl Books {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            slept: Count::default(),
+            in_time: Count::default(),
+            timed_out: Count::default(),
+            moved: Count::default(),
+            dropped_elsewhere: Count::default(),
+            ticks: Count::default(),
+            read: Count::default(),
+            cut_off: Count::default(),
+            items: Count::default(),
+            gaps: Count::default(),
+            storms: Count::default(),
+            wheels: Count::default(),
+            stalls: Count::default(),
+            early: Count::default(),
+            late_by: (0..workers).map(|_| Mutex::new(new_histogram())).collect(),
+        }
+    }
+
+    /// The tasks' operations, by their names in the table.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 13] {
+        let Self { slept, in_time, timed_out, moved, dropped_elsewhere, ticks, .. } = self;
+        let Self { read, cut_off, items, gaps, storms, wheels, stalls, .. } = self;
+        [
+            ("sleeps", slept),
+            ("calls in time", in_time),
+            ("calls that timed out", timed_out),
+            ("deadlines moved", moved),
+            ("timers dropped by another task", dropped_elsewhere),
+            ("ticks of intervals", ticks),
+            ("reads of guarded connections that came", read),
+            ("reads of guarded connections cut off", cut_off),
+            ("items of streams that came", items),
+            ("streams ended by a gap", gaps),
+            ("storms of 50,000 timers", storms),
+            ("wheels made and dropped", wheels),
+            ("workers stalled", stalls),
+        ]
+        .map(|(what, count)| (what, count.get()))
+    }
+
+    /// Notes that what was due at `deadline` has come.
+    pub(crate) fn note(&self, deadline: Instant) {
+        let Some(late) = Instant::now().checked_duration_since(deadline) else {
+            self.early.add();
+            return;
+        };
+        let shard = &self.late_by[worker_index().unwrap_or_default() % self.late_by.len()];
+        // Saturating because the histogram has a latest anyway.
+        let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        shard.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
+    }
+
+    /// How late all timers so far have been.
+    pub(crate) fn lateness(&self) -> Histogram<u64> {
+        let mut all = new_histogram();
+        for shard in &self.late_by {
+            all.add(&*shard.lock().unwrap_or_else(PoisonError::into_inner)).expect("of the same limits");
+        }
+        all
+    }
+}
+
+// Makes workers stall, as blocking code or a busy machine does.
+
+/// Between two stalls, and of a stall, at the most.
+const BETWEEN: Duration = Duration::from_millis(400);
+const LONGEST: Duration = Duration::from_millis(20);
+
+/// Stalls some of the workers again and again until `end`, and now and then as many tasks at once as there are workers.
+pub(crate) async fn stall(workers: usize, books: Arc<Books>, seed: u64, end: Instant) {
+    let mut random = Rng::with_seed(seed);
+    while Instant::now() < end {
+        sleep(BETWEEN.mul_f64(random.f64())).await;
+        let mut stalls = JoinSet::new();
+        for _ in 0..random.usize(1..=workers) {
+            let length = LONGEST.mul_f64(random.f64());
+            stalls.spawn(async move { thread::sleep(length) });
+            books.stalls.add();
+        }
+        stalls.join_all().await;
+    }
 }

@@ -1,10 +1,10 @@
 //! The events that the server notes, and the requests of its clients.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use timingwheel_examples::Count;
 use tokio::time::Instant;
 
 /// A request for work that is done in time.
@@ -15,19 +15,6 @@ pub(crate) const LONG: u8 = b'l';
 pub(crate) const ANSWER: u8 = b'a';
 /// The reply to what took too long.
 pub(crate) const GIVEN_UP: u8 = b'g';
-
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    pub(crate) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The server's books.
 #[derive(Debug)]

@@ -39,8 +39,7 @@
 //! tokio has no way to ask whether a runtime has an I/O driver or timers. Where the one that is needed is missing, tokio
 //! panics in its own words as the wheel is made.
 
-use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 use std::task::{Context, Waker};
@@ -50,9 +49,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop;
 use tokio::time::{Sleep, sleep_until};
 
-use crate::engine::watchdog::{Watch, Watched};
+use crate::engine::watchdog::{Watch, Watchdog, Watched};
 use crate::platform::clock::{Clock, instant};
 use crate::platform::sync::{AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
+use crate::platform::timer_fd::{self, TimerFd};
 use crate::telemetry::counters::Counters;
 use crate::wheel::Nanos;
 
@@ -111,7 +111,7 @@ impl Alarm {
     pub(crate) fn begin(self: &Arc<Self>, timers: ParkTimers, workers: usize) {
         *lock(&self.timers) = timers;
         if workers > 1 {
-            self.watch.begin(self);
+            self.watch.begin(Watchdog::of_this_process(), self);
         }
     }
 
@@ -175,24 +175,6 @@ impl Alarm {
     fn comes_soon_enough_for(&self, expiration: Nanos) -> bool {
         // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
         self.next_turn.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0
-    }
-
-    /// For a thread that has dropped the last timer of a shard, which holds no lock. A paused clock would jump to the time
-    /// of that timer, so has the alarm set anew before the runtime parks.
-    #[cold]
-    pub(crate) fn reset_if_paused(&self) {
-        if self.clock.is_paused() {
-            self.wake_to_turn();
-        }
-    }
-
-    /// For a shard that refuses a timer because the wheel is full.
-    #[cold]
-    pub(crate) fn refused(&self) {
-        let has_to_tell = self.counters.refused();
-        if has_to_tell {
-            self.driver.wake();
-        }
     }
 
     // For turners.
@@ -351,7 +333,7 @@ impl Alarm {
 /// in a model.
 #[derive(Debug, Default)]
 pub(crate) struct ParkTimers {
-    timer_fd: Option<timer_fd::TimerFd>,
+    timer_fd: Option<TimerFd>,
     tokio_timer: Option<TokioTimer>,
     /// Whether this is a multi-thread runtime, where the woken driver's task stays with the worker that wakes it.
     is_multi_thread: bool,
@@ -375,11 +357,23 @@ impl ParkTimers {
         by_fd: Waker,
         by_tokio: Waker,
     ) -> Self {
-        let is_multi_thread = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < TOKIOS_TICK);
-        let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
+        let runtime = Handle::current();
+        let is_multi_thread = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        let mut timer_fd = None;
+        if timer_fd::EXISTS && (is_multi_thread || tick < TOKIOS_TICK) {
+            match TimerFd::in_current_runtime(by_fd) {
+                Ok(given) => timer_fd = Some(given),
+                Err(error) => counters.events.not_given("a timerfd", error),
+            }
+        }
         let wants_tokio = timer_fd.is_none() || clock.is_pausable;
-        let tokio_timer = wants_tokio.then(|| TokioTimer::in_current_runtime(by_tokio));
+        let tokio_timer = if wants_tokio {
+            // tokio panics here if the runtime has no timers.
+            let timer = Box::pin(sleep_until(instant(Nanos::MAX)));
+            Some(TokioTimer { timer, runtime, waker: by_tokio })
+        } else {
+            None
+        };
         Self { timer_fd, tokio_timer, is_multi_thread, ..Self::default() }
     }
 
@@ -405,182 +399,29 @@ impl ParkTimers {
     }
 }
 
-/// One of tokio's timers. It is armed only while something is pending: without it, an idle clock that is paused stands
+/// One of tokio's timers. It is registered only while something is pending: without it, an idle clock that is paused stands
 /// still.
+#[derive(Debug)]
 struct TokioTimer {
-    timer: Pin<Box<Option<Sleep>>>,
+    timer: Pin<Box<Sleep>>,
     runtime: Handle,
     waker: Waker,
 }
 
 impl TokioTimer {
-    #[track_caller]
-    fn in_current_runtime(waker: Waker) -> Self {
-        // It is not armed, and panics if the runtime has no timers.
-        let timer = sleep_until(tokio::time::Instant::now());
-        Self { timer: Box::pin(Some(timer)), runtime: Handle::current(), waker }
-    }
-
     /// Returns whether the time has come already, so that the timer will not call.
     fn set(&mut self, at: Nanos) -> bool {
         if at == Nanos::MAX {
-            // One that has called moves no clock.
-            if self.timer.as_ref().as_pin_ref().is_some_and(|timer| !timer.is_elapsed()) {
-                self.timer.set(None);
+            // One that has called is not registered any more, nor is one that was never polled or moved.
+            if !self.timer.is_elapsed() {
+                let _runtime = self.runtime.enter();
+                self.timer.set(sleep_until(instant(at)));
             }
             return false;
         }
-        let deadline = instant(at);
-        match self.timer.as_mut().as_pin_mut() {
-            Some(timer) => timer.reset(deadline),
-            None => {
-                // A thread that is about to end cannot enter a runtime any more.
-                if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
-                    return true;
-                }
-                let _runtime = self.runtime.enter();
-                self.timer.set(Some(sleep_until(deadline)));
-            }
-        }
-        let timer = self.timer.as_mut().as_pin_mut().expect("set above");
+        self.timer.as_mut().reset(instant(at));
         // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
-        Pin::new(&mut coop::unconstrained(timer)).poll(&mut Context::from_waker(&self.waker)).is_ready()
-    }
-}
-
-impl fmt::Debug for TokioTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokioTimer").field("timer", &self.timer).finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
-mod timer_fd {
-    use std::future::poll_fn;
-    use std::io;
-    use std::os::fd::OwnedFd;
-    use std::pin::pin;
-    use std::process;
-    use std::task::{Context, Poll, Waker};
-    use std::time::Duration;
-
-    use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-        timerfd_settime,
-    };
-    use tokio::net::unix::pipe;
-    use tokio::task::coop;
-
-    use crate::telemetry::counters::Counters;
-
-    /// A timer of Linux that the runtime's own poller watches, as it watches sockets.
-    ///
-    /// A process and its child by `fork` have it in common, and the poller too. So it belongs to the process that made it,
-    /// and a child neither sets it nor takes it out of the poller.
-    #[derive(Debug)]
-    pub(super) struct TimerFd {
-        /// The timerfd. A pipe's receiver is the only type of tokio's that takes any file descriptor without `unsafe`.
-        /// Nobody reads from it: that it is readable says all.
-        ///
-        /// `Some` until this is dropped.
-        watched: Option<pipe::Receiver>,
-        waker: Waker,
-        process: u32,
-    }
-
-    impl TimerFd {
-        /// `None` if the system gives none: it may be forbidden, or the process may be short of descriptors.
-        #[track_caller]
-        pub(super) fn in_current_runtime(waker: Waker, counters: &Counters) -> Option<Self> {
-            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-            let watched = timerfd_create(TimerfdClockId::Monotonic, flags)
-                .map_err(io::Error::from)
-                .and_then(|timer: OwnedFd| pipe::Receiver::from_owned_fd_unchecked(timer));
-            match watched {
-                Ok(watched) => {
-                    let timer = Self { watched: Some(watched), waker, process: process::id() };
-                    timer.await_next();
-                    Some(timer)
-                }
-                Err(error) => {
-                    counters.events.not_given("a timerfd", error);
-                    None
-                }
-            }
-        }
-
-        /// Has it call after `delay`, and not before.
-        pub(super) fn set(&self, delay: Duration) {
-            if self.process != process::id() {
-                return;
-            }
-            let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-            // For the system zero means never.
-            let delay = delay.max(Duration::from_nanos(1));
-            // The seconds in 64 bits of nanoseconds fit into an `i64`.
-            let delay =
-                Timespec { tv_sec: delay.as_secs().cast_signed(), tv_nsec: delay.subsec_nanos().into() };
-            let once = Itimerspec { it_interval: never, it_value: delay };
-            // It fails only for a wrong descriptor or a wrong time. These are right.
-            let set = timerfd_settime(self.watched(), TimerfdTimerFlags::empty(), &once);
-            debug_assert!(set.is_ok(), "{set:?}");
-        }
-
-        fn watched(&self) -> &pipe::Receiver {
-            self.watched.as_ref().expect("only `drop` takes it")
-        }
-
-        /// Has it call its waker when it fires next.
-        pub(super) fn await_next(&self) {
-            let (watched, mut cx) = (self.watched(), Context::from_waker(&self.waker));
-            loop {
-                // This tells tokio that there is nothing to read, so that tokio waits for the next event. To read would
-                // be a system call.
-                let _nothing: io::Result<()> = watched.try_io(|| Err(io::ErrorKind::WouldBlock.into()));
-                // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
-                let readable = pin!(coop::unconstrained(poll_fn(|cx| watched.poll_read_ready(cx))));
-                match readable.poll(&mut cx) {
-                    // It has fired again meanwhile. The caller reads the clock after this, so it misses nothing.
-                    Poll::Ready(Ok(())) => {}
-                    // An error means that the runtime ends, and the wheel with it.
-                    Poll::Ready(Err(_)) | Poll::Pending => break,
-                }
-            }
-        }
-    }
-
-    impl Drop for TimerFd {
-        fn drop(&mut self) {
-            if self.process != process::id() {
-                // To drop it would take the parent's timerfd out of the poller.
-                std::mem::forget(self.watched.take());
-            }
-        }
-    }
-}
-
-/// Stands in where there are no timerfds. Has no values.
-#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
-mod timer_fd {
-    use std::task::Waker;
-    use std::time::Duration;
-
-    use crate::telemetry::counters::Counters;
-
-    #[derive(Debug)]
-    pub(super) enum TimerFd {}
-
-    impl TimerFd {
-        pub(super) fn in_current_runtime(_waker: Waker, _counters: &Counters) -> Option<Self> {
-            None
-        }
-
-        pub(super) fn set(&self, _delay: Duration) {
-            match *self {}
-        }
-
-        pub(super) fn await_next(&self) {
-            match *self {}
-        }
+        let timer = coop::unconstrained(self.timer.as_mut());
+        pin!(timer).poll(&mut Context::from_waker(&self.waker)).is_ready()
     }
 }

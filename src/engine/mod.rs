@@ -5,7 +5,7 @@
 //! | what happens | where |
 //! |---|---|
 //! | `wheel.sleep(d)` is called | `TimingWheel::sleep` fixes the deadline, and takes the shard of this thread. A sleep by name does so when it is first polled |
-//! | the sleep is first polled | `Sleep::poll_changed` calls `Shard::arm`. That **reuses** the entry of a dropped timer, or **inserts** one. The sleep keeps the entry's key |
+//! | the sleep is first polled | `Sleep::poll_changed` has `State::arm` call `Shard::arm`. That **reuses** the entry of a dropped timer, or **inserts** one. The sleep keeps the entry's key |
 //! | the entry gets its place | `Levels::slot_for` finds the slot for the deadline, and `Levels::link` puts the key into the slot's bucket |
 //! | nothing comes up earlier | `Shard::publish` tells all threads, and `Alarm::request` sets the timer in the runtime's park |
 //! | the sleep is moved | `Shard::reschedule`: the entry stays where it is, if its bucket comes up early enough for it |
@@ -22,7 +22,7 @@
 //! | `max_pending` | the bound on pending timers |
 //! | `leftovers` | entries of dropped timers, which the next timer reuses, or which are taken out together |
 //! | `turn` | a turn of all shards, the driver's task, the end of a wheel |
-//! | `alarm` | when the next turn is, and the timers in the runtime's park that call for it |
+//! | `alarm` | when the next turn is, and the timers in the runtime's park that call for it; Linux's is in `platform::timer_fd` |
 //! | `watchdog` | a thread that notices that nobody turned a wheel |
 
 pub(crate) mod alarm;

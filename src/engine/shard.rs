@@ -7,6 +7,9 @@
 //!
 //! A timer holds its shard by an `Arc`. When the last timer and the last handle have let go of all shards, the wheel ends.
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -59,7 +62,7 @@ struct State {
 }
 
 /// What can be read without the lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Published {
     /// No bucket comes up before this time. It may be too early, because cancelling does not
     /// raise it. Relaxed everywhere: fences order it against the next turn, see `alarm`.
@@ -88,13 +91,7 @@ impl Shard {
     ) -> Self {
         let resolution = hierarchy.resolution();
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
-        let published = Published {
-            next_expiration: AtomicU64::new(u64::MAX),
-            reached: AtomicU64::new(0),
-            handed_out: AtomicU64::new(0),
-            late_turn: AtomicU64::new(0),
-            old_before: AtomicU64::new(0),
-        };
+        let published = Published { next_expiration: AtomicU64::new(u64::MAX), ..Published::default() };
         Self {
             state: OwnLines(ShortLock::new(state)),
             published: OwnLines(published),
@@ -125,11 +122,7 @@ impl Shard {
             return Ok(None);
         }
         let id = WakerId::of(waker);
-        // The spare of the same task has its waker already.
-        if self.leftovers.has_spare_of(id)
-            && let Some(key) =
-                self.reuse(now, deadline, false, |left| left.is_some_and(|left| id.is_of(left)))
-        {
+        if let Some(key) = self.reuse_own(now, deadline, id) {
             return Ok(Some((key, id)));
         }
         let mut waker = waker.clone();
@@ -151,6 +144,15 @@ impl Shard {
     /// Whether a dropped timer of the task that has this waker seems to have left its entry.
     pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
         self.leftovers.has_spare_of(WakerId::of(waker))
+    }
+
+    /// Reuses the entry of the spare, if the spare is of the same task: then the entry has the task's waker already.
+    #[inline(always)]
+    pub(crate) fn reuse_own(&self, now: Nanos, deadline: Nanos, waker: WakerId) -> Option<Key> {
+        if !self.leftovers.has_spare_of(waker) {
+            return None;
+        }
+        self.reuse(now, deadline, false, |left| left.is_some_and(|left| waker.is_of(left)))
     }
 
     /// Moves the entry of a leftover to `deadline`, if `is_wanted` says so of its waker. Otherwise takes the entry out.
@@ -218,8 +220,8 @@ impl Shard {
         if deadline <= self.clock.now() {
             return Ok(None);
         }
-        if error.is_at_capacity() {
-            self.alarm.refused();
+        if error.is_at_capacity() && self.alarm.counters.refused() {
+            self.alarm.driver.wake();
         }
         Err(error)
     }
@@ -377,8 +379,9 @@ impl Shard {
             self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
         }
         drop(state);
-        if was_last {
-            self.alarm.reset_if_paused();
+        // A paused clock would jump to the time of this timer. So the alarm is set anew before the runtime parks.
+        if was_last && self.clock.is_paused() {
+            self.alarm.wake_to_turn();
         }
         self.give_back(1);
         Some(waker)
@@ -523,38 +526,6 @@ impl State {
     /// How many of `keys` have entries that are still there.
     fn count(&self, keys: &[Key]) -> usize {
         keys.iter().filter(|&&key| self.hierarchy.contains(key)).count()
-    }
-}
-
-#[cfg(test)]
-impl Shard {
-    /// As [`arm`](Self::arm), if the spare has this waker and can be reused.
-    pub(crate) fn reuse_own(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Option<Key> {
-        let id = WakerId::of(waker);
-        let has_spare = self.leftovers.has_spare_of(id);
-        has_spare.then(|| self.reuse(now, deadline, false, |left| left.is_some_and(|left| id.is_of(left))))?
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-impl Shard {
-    pub(crate) fn contains(&self, key: Key) -> bool {
-        self.state.lock().hierarchy.contains(key)
-    }
-
-    pub(crate) fn assert_invariants(&self) {
-        let mut state = self.state.lock();
-        state.hierarchy.assert_invariants();
-        let first = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
-        assert!(self.next_expiration() <= first, "a bucket comes up before the time that is published");
-    }
-
-    pub(crate) fn set_old_before(&self, insertion: u64) {
-        self.published.old_before.store(insertion, Ordering::Relaxed);
-    }
-
-    pub(crate) fn leave_as_spare(&self, key: Key, waker: WakerId) {
-        assert_ne!(self.leftovers.leave_as_spare(key, waker, || self.clock.now()), Left::No);
     }
 }
 

@@ -119,9 +119,9 @@ impl Turner {
         Driver { turner: self.clone() }
     }
 
-    /// Turns the wheel, and has the next turn made when it is due, or what the budget did not allow done soon. Returns whether
-    /// the wheel has ended.
-    pub(super) fn turn(&self) -> bool {
+    /// Turns the wheel, and has the next turn made when it is due, or what the budget did not allow done soon. If the wheel
+    /// has ended, wakes the driver's task instead.
+    pub(crate) fn turn(&self) {
         let alarm = &*self.alarm;
         alarm.counters.turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
@@ -129,7 +129,7 @@ impl Turner {
         let mut budget = Budget::of_a_turn(self.clock);
         self.clock.look_for_pause();
         let mut first = None;
-        let has_ended = loop {
+        loop {
             let due = alarm.begin_turn();
             let now = self.clock.now();
             let (pace, is_idle) = *first.get_or_insert_with(|| {
@@ -141,10 +141,13 @@ impl Turner {
             let due_since =
                 if self.clock.may_jump() { Nanos::ZERO } else { pace.due_since(due, self.resolution) };
             match self.turn_shards(now, due_since, &mut budget, &mut expired) {
-                AllShards::Ended => break true,
+                AllShards::Ended => {
+                    alarm.driver.wake();
+                    break;
+                }
                 AllShards::More => {
                     alarm.set_for_rest(due);
-                    break false;
+                    break;
                 }
                 AllShards::Done(plan) => {
                     // Where the clock can be paused, tests expect each turn on time.
@@ -157,13 +160,12 @@ impl Turner {
                     // The next turn is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.alive().any(|shard| shard.next_turn() < plan.first) {
-                        break false;
+                        break;
                     }
                 }
             }
-        };
+        }
         *lock(&self.expired) = expired;
-        has_ended
     }
 
     /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks.
@@ -217,13 +219,6 @@ impl Turner {
         }
     }
 
-    /// For the wakers that the runtime's park calls.
-    fn turn_in_park(&self) {
-        if self.turn() {
-            self.alarm.driver.wake();
-        }
-    }
-
     fn alive(&self) -> impl Iterator<Item = Arc<Shard>> {
         self.shards.iter().filter_map(Weak::upgrade)
     }
@@ -251,11 +246,9 @@ impl Turner {
 
 /// Wakes and drops all of `wakers`. A waker that panics harms no other, and its panic is counted.
 fn wake_all(wakers: &mut Vec<Waker>, counters: &Counters) {
-    for waker in wakers.drain(..) {
-        let has_panicked = !contained(|| waker.wake());
-        if has_panicked {
-            counters.waker_panicked();
-        }
+    let mut wakers = wakers.drain(..);
+    while !contained(|| wakers.by_ref().for_each(Waker::wake)) {
+        counters.waker_panicked();
     }
 }
 
@@ -266,7 +259,7 @@ impl Wake for ByTimerFd {
     fn wake(self: Arc<Self>) {
         // Before the turn, so that the timerfd also calls for the time that the turn sets.
         self.0.alarm.await_timer_fd();
-        self.0.turn_in_park();
+        self.0.turn();
     }
 }
 
@@ -277,7 +270,7 @@ impl Wake for ByTokio {
     fn wake(self: Arc<Self>) {
         let is_left = self.0.alarm.leave_to_setter();
         if !is_left {
-            self.0.turn_in_park();
+            self.0.turn();
         }
     }
 }
@@ -285,7 +278,7 @@ impl Wake for ByTokio {
 /// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    turner: Arc<Turner>,
+    pub(crate) turner: Arc<Turner>,
 }
 
 impl Future for Driver {
@@ -297,12 +290,10 @@ impl Future for Driver {
         // The waker has been registered before, so what is noted after this wakes the task again.
         turner.alarm.counters.send_events();
         // The watchdog's wake-up sets nothing: then it is the worker that turns, in its next park.
-        let has_ended = if turner.alarm.is_awake() {
-            turner.turn()
-        } else {
-            turner.alive().all(|shard| shard.has_ended())
-        };
-        if has_ended { Poll::Ready(()) } else { Poll::Pending }
+        if turner.alarm.is_awake() {
+            turner.turn();
+        }
+        if turner.alive().all(|shard| shard.has_ended()) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -310,26 +301,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
         self.turner.alarm.end();
-    }
-}
-
-#[cfg(test)]
-impl Driver {
-    pub(crate) fn of(turner: Turner) -> Self {
-        Self { turner: Arc::new(turner) }
-    }
-}
-
-/// For models, which play the runtime's park.
-#[cfg(all(test, loom))]
-impl Driver {
-    pub(crate) fn park(&self) -> impl FnOnce() + 'static {
-        let turner = self.turner.clone();
-        move || turner.turn_in_park()
-    }
-
-    pub(crate) const fn turner(&self) -> &Arc<Turner> {
-        &self.turner
     }
 }
 

@@ -55,7 +55,6 @@ pub(crate) struct Watch {
 struct Look {
     watchdog: &'static Watchdog,
     wheel: Weak<dyn Watched>,
-    number: u64,
     /// When the watchdog looks next; `u64::MAX` if that is not planned, zero once the wheel has ended. It is set under the
     /// watchdog's lock.
     at: AtomicU64,
@@ -63,20 +62,12 @@ struct Look {
 
 impl Watch {
     /// Has the wheel watched from now on.
-    pub(crate) fn begin<W: Watched + 'static>(&self, wheel: &Arc<W>) {
-        static WATCHDOGS: PerProcess<Watchdog> = PerProcess::new();
-        self.begin_by(WATCHDOGS.of(process::id()), wheel);
-    }
-
-    pub(crate) fn begin_by<W: Watched + 'static>(&self, watchdog: &'static Watchdog, wheel: &Arc<W>) {
+    pub(crate) fn begin<W: Watched + 'static>(&self, watchdog: &'static Watchdog, wheel: &Arc<W>) {
         let wheel: Weak<W> = Arc::downgrade(wheel);
-        let add = || {
-            let mut state = watchdog.lock();
-            state.wheels += 1;
-            state.next_number += 1;
-            Arc::new(Look { watchdog, wheel, number: state.next_number, at: AtomicU64::new(u64::MAX) })
-        };
-        self.look.get_or_init(add);
+        self.look.get_or_init(|| {
+            watchdog.lock().wheels += 1;
+            Arc::new(Look { watchdog, wheel, at: AtomicU64::new(u64::MAX) })
+        });
     }
 
     /// Whether the wheel is to be watched, and the system has given no thread for that.
@@ -114,18 +105,12 @@ pub(crate) struct Watchdog {
 
 #[derive(Debug, Default)]
 struct State {
-    looks: BTreeMap<(Nanos, u64), Arc<Look>>,
+    /// By their times, and by their addresses.
+    looks: BTreeMap<(Nanos, usize), Arc<Look>>,
     wheels: usize,
     has_thread: bool,
     /// When the system is asked for a thread again, after it gave none.
     retry: Option<Nanos>,
-    next_number: u64,
-}
-
-impl Default for Watchdog {
-    fn default() -> Self {
-        Self::new(spawn)
-    }
 }
 
 fn now() -> Nanos {
@@ -133,6 +118,11 @@ fn now() -> Nanos {
 }
 
 impl Watchdog {
+    pub(crate) fn of_this_process() -> &'static Self {
+        static WATCHDOGS: PerProcess<Watchdog> = PerProcess::new();
+        WATCHDOGS.of(process::id(), || Self::new(spawn))
+    }
+
     /// `spawn` has a thread [watch](Self::watch).
     pub(crate) fn new(spawn: fn(&'static Self) -> io::Result<()>) -> Self {
         let state = Mutex::new(State::default());
@@ -169,17 +159,18 @@ impl Watchdog {
         let planned = Nanos(look.at.load(Ordering::Relaxed));
         // A wheel whose next turn is never needs no look.
         if at < planned {
-            state.looks.remove(&(planned, look.number));
+            let address = Arc::as_ptr(look).addr();
+            state.looks.remove(&(planned, address));
             look.at.store(at.0, Ordering::Relaxed);
-            state.looks.insert((at, look.number), look.clone());
-            if state.looks.first_key_value().is_some_and(|(&first, _)| first == (at, look.number)) {
+            state.looks.insert((at, address), look.clone());
+            if state.looks.first_key_value().is_some_and(|(&first, _)| first == (at, address)) {
                 self.changed.notify_one();
             }
         }
         None
     }
 
-    fn forget(&self, look: &Look) {
+    fn forget(&self, look: &Arc<Look>) {
         if !self.is_mine() {
             return;
         }
@@ -189,7 +180,7 @@ impl Watchdog {
         if planned == Nanos::ZERO {
             return;
         }
-        state.looks.remove(&(planned, look.number));
+        state.looks.remove(&(planned, Arc::as_ptr(look).addr()));
         state.wheels -= 1;
         if state.wheels == 0 {
             self.changed.notify_one();
@@ -272,7 +263,7 @@ mod tests {
         let (woken, is_woken) = mpsc::channel();
         let wheel = Arc::new(Wheel { due: AtomicU64::new(u64::MAX), woken });
         let watch = Watch::default();
-        watch.begin_by(watchdog, &wheel);
+        watch.begin(watchdog, &wheel);
         (wheel, watch, is_woken)
     }
 

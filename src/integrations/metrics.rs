@@ -96,43 +96,32 @@ pub const BUCKETS: [f64; LONGEST - SHORTEST + 1] = {
 /// Never, if the recorder does not.
 pub fn describe() {
     describe_gauge!("timingwheel_up", "1, or 0 if the wheel has ended.");
-    describe_gauge!(
-        "timingwheel_overdue_seconds",
-        Unit::Seconds,
-        "How far the wheel is behind, beyond one tick."
-    );
-    describe_gauge!("timingwheel_pending", Unit::Count, "Timers that are registered.");
-    describe_gauge!(
-        "timingwheel_pending_by_level",
-        Unit::Count,
-        "Timers that stand on a level of the wheel."
-    );
-    describe_counter!("timingwheel_armed_total", Unit::Count, "Timers that were registered.");
-    describe_counter!("timingwheel_fired_total", Unit::Count, "Timers whose deadline came.");
-    describe_counter!(
-        "timingwheel_cancelled_total",
-        Unit::Count,
-        "Timers that did not reach their deadline."
-    );
-    describe_counter!("timingwheel_cascaded_total", Unit::Count, "Moves of a timer from bucket to bucket.");
-    describe_counter!("timingwheel_turns_total", Unit::Count, "Turns of the wheel.");
-    describe_counter!("timingwheel_refused_total", Unit::Count, "Timers that the bound refused.");
-    describe_counter!(
-        "timingwheel_stalls_total",
-        Unit::Count,
-        "Times that a turn was more than 10 ms late, once for each backlog."
-    );
-    describe_counter!("timingwheel_wakers_panicked_total", Unit::Count, "Wakers that panicked.");
-    describe_histogram!(
-        "timingwheel_lateness_seconds",
-        Unit::Seconds,
-        "How long after its deadline a timer fired."
-    );
-    describe_histogram!(
-        "timingwheel_lock_hold_seconds",
-        Unit::Seconds,
-        "How long a turn held a shard's lock."
-    );
+    let overdue = "How far the wheel is behind, beyond one tick.";
+    describe_gauge!("timingwheel_overdue_seconds", Unit::Seconds, overdue);
+    for (name, text) in [
+        ("timingwheel_pending", "Timers that are registered."),
+        ("timingwheel_pending_by_level", "Timers that stand on a level of the wheel."),
+    ] {
+        describe_gauge!(name, Unit::Count, text);
+    }
+    for (name, text) in [
+        ("timingwheel_armed_total", "Timers that were registered."),
+        ("timingwheel_fired_total", "Timers whose deadline came."),
+        ("timingwheel_cancelled_total", "Timers that did not reach their deadline."),
+        ("timingwheel_cascaded_total", "Moves of a timer from bucket to bucket."),
+        ("timingwheel_turns_total", "Turns of the wheel."),
+        ("timingwheel_refused_total", "Timers that the bound refused."),
+        ("timingwheel_stalls_total", "Times that a turn was more than 10 ms late, once for each backlog."),
+        ("timingwheel_wakers_panicked_total", "Wakers that panicked."),
+    ] {
+        describe_counter!(name, Unit::Count, text);
+    }
+    for (name, text) in [
+        ("timingwheel_lateness_seconds", "How long after its deadline a timer fired."),
+        ("timingwheel_lock_hold_seconds", "How long a turn held a shard's lock."),
+    ] {
+        describe_histogram!(name, Unit::Seconds, text);
+    }
 }
 
 /// Hands a wheel's statistics to the recorder, and remembers which part of them it has handed over.

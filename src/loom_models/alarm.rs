@@ -30,8 +30,8 @@ pub(super) fn assert_not_overslept(
 
 /// Does what the runtime's park does when its timer is due.
 pub(super) fn spawn_park(driver: &PolledDriver) -> thread::JoinHandle<()> {
-    let turn = driver.driver.park();
-    thread::spawn(turn)
+    let turner = driver.driver.turner.clone();
+    thread::spawn(move || turner.turn())
 }
 
 fn spawn_inserter(shard: &Arc<Shard>, deadline: Nanos) -> thread::JoinHandle<()> {

@@ -1,4 +1,4 @@
-//! Models of a timer that is cancelled, moved or dropped while the driver fires timers, and of the bound.
+//! Models of a timer that is cancelled, moved or dropped while the turner fires timers, and of the bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ fn a_timer_is_cancelled_or_fires_and_is_gone_when_cancel_returns() {
     check(["cancelled", "fired"], || {
         let (shard, waker) = (shard(None), CountingWaker::new());
         let key = register(&shard, at(1), &waker);
-        let driver = spawn_turn(&shard, at(2), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(2), FULL_BATCH);
         let cancelled = shard.cancel(key, at(1)).is_some();
         assert_eq!(shard.pending(), 0);
-        driver.join().unwrap();
+        turner.join().unwrap();
         assert_eq!(waker.count(), usize::from(!cancelled));
         if cancelled { "cancelled" } else { "fired" }
     });
@@ -34,27 +34,27 @@ fn a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire() {
             let (deadline, waker) = (at(SLOTS + hours), CountingWaker::new());
             (register(&shard, deadline, &waker), deadline, waker)
         });
-        let driver = spawn_turn(&shard, at(SLOTS + 2), 1);
+        let turner = spawn_turn(&shard, at(SLOTS + 2), 1);
         let (key, deadline, waker) = &timers[0];
         let cancelled = shard.cancel(*key, *deadline).is_some();
         let is_gone = shard.set_waker(*key, Waker::noop().clone()).is_err();
         assert!(is_gone);
-        driver.join().unwrap();
+        turner.join().unwrap();
         assert_eq!(waker.count(), usize::from(!cancelled));
         assert_eq!((timers[1].2.count(), timers[2].2.count()), (1, 1));
         if cancelled { "cancelled" } else { "fired" }
     });
 }
 
-/// Fails if the driver fires a timer that has been moved on.
+/// Fails if the turner fires a timer that has been moved on.
 #[test]
 fn a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one() {
     check(["fired at the old", "fired at the new"], || {
         let (shard, waker) = (shard(None), CountingWaker::new());
         let key = register(&shard, at(1), &waker);
-        let driver = spawn_turn(&shard, at(2), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(2), FULL_BATCH);
         let moved = shard.reschedule(key, at(1), at(3)).is_ok();
-        driver.join().unwrap();
+        turner.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), if moved { (0, 1) } else { (1, 0) });
         turn(&shard, at(3), FULL_BATCH);
         assert_eq!((waker.count(), shard.pending()), (1, 0));
@@ -64,15 +64,15 @@ fn a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one() 
 
 /// Fails if moving a timer does not publish.
 #[test]
-fn a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then() {
+fn a_timer_that_is_moved_to_earlier_during_a_turn_fires_by_then() {
     check(["fired"], || {
         let (shard, waker) = (shard(None), CountingWaker::new());
         // This timer gives the turn something to do.
         register(&shard, at(1), &CountingWaker::new());
         let key = register(&shard, at(4), &waker);
-        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(1), FULL_BATCH);
         assert!(move_to(&shard, key, at(4), at(2)));
-        driver.join().unwrap();
+        turner.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), (0, 1));
         turn(&shard, at(2), FULL_BATCH);
         assert_eq!((waker.count(), shard.pending()), (1, 0));
@@ -88,12 +88,12 @@ fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() 
         let (shard, waker) = (shard(None), CountingWaker::new());
         register(&shard, at(1), &CountingWaker::new());
         let key = register(&shard, at(4), &waker);
-        let driver = spawn_turn(&shard, at(2), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(2), FULL_BATCH);
         let moved = move_to(&shard, key, at(4), at(2));
         let cancelled = moved && shard.cancel(key, at(2)).is_some();
         let is_gone = shard.set_waker(key, Waker::noop().clone()).is_err();
         assert!(is_gone);
-        driver.join().unwrap();
+        turner.join().unwrap();
         assert_eq!(waker.count(), usize::from(!cancelled));
         match (moved, cancelled) {
             (false, _) => "found due",
@@ -110,9 +110,9 @@ fn a_timer_that_is_moved_into_the_past_wakes_once() {
     check(["woken"], || {
         let (shard, waker) = (shard(None), CountingWaker::new());
         let key = register(&shard, at(1), &waker);
-        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(1), FULL_BATCH);
         assert!(!move_to(&shard, key, at(1), at(0)));
-        driver.join().unwrap();
+        turner.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), (1, 0));
         "woken"
     });
@@ -153,9 +153,9 @@ fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
     check(["cancelled", "fired"], || {
         let shard = shard(Some(Arc::new(MaxPending::new(1))));
         let key = register(&shard, at(1), &CountingWaker::new());
-        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(1), FULL_BATCH);
         let cancelled = shard.cancel(key, at(1)).is_some();
-        driver.join().unwrap();
+        turner.join().unwrap();
         register(&shard, at(2), &CountingWaker::new());
         let refused = shard.insert(at(0), at(2).after(HOUR), Waker::noop().clone());
         assert!(refused.expect_err("there is one place").is_at_capacity());
@@ -163,7 +163,7 @@ fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
     });
 }
 
-/// Discards timers of one deadline on other threads while the driver turns, and returns what became of them.
+/// Discards timers of one deadline on other threads while the turner turns, and returns what became of them.
 fn discarded_as_they_fire(timers: usize) -> &'static str {
     let shard = shard(None);
     let wakers: Vec<_> = (0..timers).map(|_| CountingWaker::new()).collect();
@@ -194,7 +194,7 @@ fn discarded_as_they_fire(timers: usize) -> &'static str {
     }
 }
 
-/// Fails if the driver does not clear the leftovers before it hands out, and if the leftovers that fill the batch are
+/// Fails if the turner does not clear the leftovers before it hands out, and if the leftovers that fill the batch are
 /// cleared without the lock.
 #[test]
 fn a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires() {
@@ -202,7 +202,7 @@ fn a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires() {
     check_most(["all fire", "none fires", "some fire"], || discarded_as_they_fire(2));
 }
 
-/// Fails if a full batch is emptied before the shard's lock is taken: then the driver finds entries whose owners are
+/// Fails if a full batch is emptied before the shard's lock is taken: then the turner finds entries whose owners are
 /// long gone.
 #[test]
 fn a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded() {

@@ -4,8 +4,8 @@
 //! | file | models |
 //! |---|---|
 //! | `alarm` | the agreement between turners and inserters |
-//! | `firing` | cancelling, moving and dropping timers while the driver fires them |
-//! | `leftovers` | the keys of dropped timers, and timers that take them over |
+//! | `firing` | cancelling, moving and dropping timers while a turn fires them |
+//! | `leftovers` | the entries that dropped timers leave, and timers that reuse them |
 //! | `wheel_end` | the end of a wheel, against timers and the driver |
 //! | `sleep` | polling a `Sleep` |
 //! | `watchdog` | the watchdog's thread, against turns and the end of a wheel |
@@ -24,7 +24,7 @@
 //!
 //! Time does not pass: the clock stands at hour 0, ticks are hours, and [`at`] names the hours to come. To let a later
 //! hour come, a model turns its shard by hand. [`OVERDUE`] is a deadline before hour 0. A thread that read the clock
-//! long ago registers a timer with it, and the driver fires that timer at once.
+//! long ago registers a timer with it, and a turn fires that timer at once.
 //!
 //! Each execution of a model ends in one of its outcomes. The model passes only if loom reached all of them, because an
 //! invariant that holds while nothing happens proves nothing. Each model names a change of the code that makes it fail.
@@ -49,6 +49,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::max_pending::MaxPending;
 use crate::engine::shard::Shard;
 use crate::engine::turn::{Driver, Turner};
+use crate::handle::{TimingWheel, Wheel};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
@@ -94,17 +95,23 @@ impl Parts {
     fn with(clock: Clock, shards: usize) -> Self {
         let alarm = Arc::new(Alarm::new(clock, shards, Counters::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
-        let driver = Driver::of(Turner::new(&shards, alarm.clone(), clock, resolution()));
-        let turner = driver.turner().clone();
+        let turner = Arc::new(Turner::new(&shards, alarm.clone(), clock, resolution()));
+        let driver = Driver { turner: turner.clone() };
         Self { shards, turner, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
     }
+}
+
+/// The handle of a wheel of these parts.
+fn wheel(shards: Box<[Arc<Shard>]>, turner: Arc<Turner>) -> TimingWheel {
+    let settings = TimingWheel::builder().settings;
+    TimingWheel { wheel: Arc::new(Wheel { shards, turner, runtime: None, settings }) }
 }
 
 fn lone_alarm() -> Arc<Alarm> {
     Arc::new(Alarm::new(Clock::that_pauses(false), 1, Counters::of("model".into())))
 }
 
-/// A single shard. The model plays its driver.
+/// A single shard. The model plays its turner.
 fn shard(bound: Option<Arc<MaxPending>>) -> Arc<Shard> {
     shard_of(lone_alarm(), Clock::that_pauses(false), bound)
 }
@@ -134,13 +141,13 @@ fn move_to(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
     is_pending
 }
 
-/// Does what the driver does with a shard at `now`, on a thread of its own.
+/// Does what a turner does with a shard at `now`, on a thread of its own.
 fn spawn_turn(shard: &Arc<Shard>, now: Nanos, batch: usize) -> checker::thread::JoinHandle<()> {
     let shard = shard.clone();
     checker::thread::spawn(move || turn(&shard, now, batch))
 }
 
-/// Does what the driver does with a shard at `now`, until nothing more is due.
+/// Does what a turner does with a shard at `now`, until nothing more is due.
 fn turn(shard: &Shard, now: Nanos, batch: usize) {
     loop {
         let mut expired = Vec::new();

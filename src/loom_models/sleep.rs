@@ -1,11 +1,11 @@
-//! Models of a `Sleep` that is polled while the driver fires it or the wheel ends. A lost wake-up would be a deadlock.
+//! Models of a `Sleep` that is polled while the turner fires it or the wheel ends. A lost wake-up would be a deadlock.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::checker::{block_on, check, thread};
-use super::{CountingWaker, HOUR, Parts, at, turn};
+use super::{CountingWaker, HOUR, Parts, at, turn, wheel};
 use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::handle::TimingWheel;
@@ -17,7 +17,7 @@ fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
     // Dropping the driver would end the wheel.
     std::mem::forget(driver);
     let shard = shards[0].clone();
-    let wheel = TimingWheel::from_parts(shards, turner, None, TimingWheel::builder().settings);
+    let wheel = wheel(shards, turner);
     let mut sleep = wheel.sleep(HOUR);
     assert!(sleep.poll_wait(&mut Context::from_waker(&waker.clone().into())).is_pending());
     (sleep, shard, wheel)
@@ -60,9 +60,9 @@ fn a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken() {
     check(["the first task was woken", "the second task was woken"], || {
         let first = CountingWaker::new();
         let (mut sleep, shard, _wheel) = sleep(&first);
-        let driver = thread::spawn(move || turn(&shard, at(1), 8));
+        let turner = thread::spawn(move || turn(&shard, at(1), 8));
         block_on(poll_fn(|cx| poll(&mut sleep, cx))).expect("not ended");
-        driver.join().unwrap();
+        turner.join().unwrap();
         if first.count() == 1 { "the first task was woken" } else { "the second task was woken" }
     });
 }

@@ -32,7 +32,7 @@ impl Wheel {
         })));
         let (due, woken_for, woken) = (AtomicU64::new(TURNING), Mutex::new(Vec::new()), Condvar::new());
         let (wheel, watch) = (Arc::new(Self { due, woken_for, woken }), Arc::new(Watch::default()));
-        watch.begin_by(watchdog, &wheel);
+        watch.begin(watchdog, &wheel);
         (wheel, watch)
     }
 

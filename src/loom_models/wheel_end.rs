@@ -1,12 +1,11 @@
-//! Models of a wheel's end, while threads still use the wheel and the driver fires timers.
+//! Models of a wheel's end, while threads still use the wheel and a turn fires timers.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::checker::{check, thread};
-use super::{CountingWaker, Parts, PolledDriver, at, end, register, shard, turn};
+use super::{CountingWaker, Parts, PolledDriver, at, end, register, shard, turn, wheel};
 use crate::engine::max_pending::MaxPending;
-use crate::handle::TimingWheel;
 
 /// Fails if the end is noted after the timers have been taken out, with the lock released in between; if a thread that
 /// registers does not check for the end under the lock; and if a registration that is refused keeps its place.
@@ -84,7 +83,7 @@ fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + Send 
 fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
         let Parts { shards, turner, driver, .. } = Parts::new(2);
-        let wheel = TimingWheel::from_parts(shards, turner, None, TimingWheel::builder().settings);
+        let wheel = wheel(shards, turner);
         let handle = wheel.clone();
         let outcome = assert_driver_ends(driver, move || assert_eq!(handle.shutdown(), 0));
         // The handle is kept until here, because the driver also ends with the last handle.

@@ -1,5 +1,35 @@
-//! The engine's base: locks and atomics (which models replace), the clock, and wakers.
+//! The engine's base: locks and atomics (which models replace), the clock, wakers, and Linux's timer in the poller.
 
 pub(crate) mod clock;
+#[cfg(not(all(test, loom)))]
+mod short_lock;
 pub(crate) mod sync;
 pub(crate) mod wakers;
+
+#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
+pub(crate) mod timer_fd;
+
+/// Stands in where there are no timerfds. Has no values.
+#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
+pub(crate) mod timer_fd {
+    use std::{io, task::Waker, time::Duration};
+
+    pub(crate) const EXISTS: bool = false;
+
+    #[derive(Debug)]
+    pub(crate) enum TimerFd {}
+
+    impl TimerFd {
+        pub(crate) fn in_current_runtime(_waker: Waker) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(crate) fn set(&self, _delay: Duration) {
+            match *self {}
+        }
+
+        pub(crate) fn await_next(&self) {
+            match *self {}
+        }
+    }
+}

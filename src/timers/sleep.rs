@@ -299,10 +299,10 @@ impl Sleep {
     #[track_caller]
     fn poll_changed(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
         let (shard, state) = self.on_wheel(Some(waker));
-        let result = match state.entry() {
-            None if state.phase() == Some(Phase::Elapsed) => Ok(()),
-            None => ready!(state.arm(shard, waker)),
-            Some((key, deadline)) => {
+        let result = match *state {
+            State::Other(Other::Idle { phase: Phase::Elapsed, .. }) => Ok(()),
+            State::Other(Other::Idle { .. }) => ready!(state.arm(shard, waker)),
+            State::Armed { key, deadline, .. } | State::Other(Other::Tolerant { key, deadline, .. }) => {
                 if !shard.has_reached(deadline) {
                     let current = waker.clone();
                     let id = WakerId::of(&current);

@@ -145,7 +145,8 @@ impl Sleep {
     #[track_caller]
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         let (deadline, has_elapsed) = (self.deadline_nanos(), self.is_elapsed());
-        let now = self.replace_tolerance(deadline, tolerance);
+        let now = self.now_on_wheel();
+        self.tolerate(now, deadline, Some(tolerance));
         if !has_elapsed {
             self.move_to(deadline, Some(now));
         }
@@ -160,17 +161,17 @@ impl Sleep {
     #[track_caller]
     pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
         let (this, deadline) = (self.get_mut(), nanos(deadline));
-        let now = this.replace_tolerance(deadline, tolerance);
+        let now = this.now_on_wheel();
+        this.tolerate(now, deadline, Some(tolerance));
         this.move_to(deadline, Some(now));
     }
 
-    /// Sets the tolerance that a timer with this deadline has. Returns the time.
-    #[track_caller]
-    fn replace_tolerance(&mut self, deadline: Nanos, tolerance: Tolerance) -> Nanos {
-        let now = self.now_on_wheel();
-        let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
-        self.set_tolerance(Tolerance::time(tolerance.of(left)));
-        now
+    /// Sets the tolerance that a timer with this deadline has, if there is one.
+    pub(super) fn tolerate(&mut self, now: Nanos, deadline: Nanos, tolerance: Option<Tolerance>) {
+        if let Some(tolerance) = tolerance {
+            let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
+            self.set_tolerance(Tolerance::time(tolerance.of(left)));
+        }
     }
 }
 

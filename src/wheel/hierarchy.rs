@@ -341,18 +341,11 @@ impl<T> Hierarchy<T> {
         earliest.map(|(_, payload)| payload)
     }
 
-    /// How many entries stand on each level, level 0 first. This looks at every bucket that holds something.
+    /// Adds to `counts` how many entries stand on each level, level 0 first, but for the entries of the keys `but`. This looks
+    /// at every bucket that holds something.
     ///
     /// Keeping these numbers instead would cost each insertion and cancellation, which are many, for the few callers who
     /// ask.
-    #[must_use]
-    pub fn len_by_level(&self) -> Vec<usize> {
-        let mut counts = Vec::new();
-        self.count_by_level(&mut counts, &[]);
-        counts
-    }
-
-    /// Adds to `counts` how many entries stand on each level, but for the entries of the keys `but`.
     pub(crate) fn count_by_level(&self, counts: &mut Vec<usize>, but: &[Key]) {
         counts.resize(self.levels().max(counts.len()), 0);
         for (_, bucket) in self.levels.filled() {

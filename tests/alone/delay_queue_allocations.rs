@@ -1,5 +1,5 @@
 //! A warm delay queue allocates nothing when items are inserted, reset, removed, awaited and popped. After `clear` and
-//! `drain` it keeps the room for its items.
+//! `drain` it keeps the room for its items, and `clear` takes no other.
 
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -54,17 +54,18 @@ fn come_and_go(queue: &mut DelayQueue<u64>) {
     }
 }
 
-/// How many bytes are taken for so many items, in a queue that was emptied of as many.
-fn bytes_to_fill_again(empty: fn(&mut DelayQueue<[u64; 64]>)) -> usize {
+/// How many bytes are taken to empty a queue of so many items, and then for as many.
+fn bytes_to_empty_and_fill_again(empty: fn(&mut DelayQueue<[u64; 64]>)) -> [usize; 2] {
     let mut queue = TimingWheel::new().delay_queue();
-    let fill = |queue: &mut DelayQueue<_>| {
+    let fill: fn(&mut DelayQueue<_>) = |queue| {
         (0..AT_A_TIME).for_each(|n| _ = queue.insert([n; 64], Duration::from_secs(n)));
     };
     fill(&mut queue);
-    empty(&mut queue);
-    let region = Region::new(ALLOCATOR);
-    fill(&mut queue);
-    region.change().bytes_allocated
+    [empty, fill].map(|work| {
+        let region = Region::new(ALLOCATOR);
+        work(&mut queue);
+        region.change().bytes_allocated
+    })
 }
 
 #[test]
@@ -81,9 +82,11 @@ fn a_warm_queue_allocates_nothing() {
     assert!(comes_to_allocate_nothing(|| runtime.block_on(pop(&mut queue))), "where items are popped");
 
     let room = usize::try_from(AT_A_TIME).unwrap() * size_of::<[u64; 64]>();
-    assert!(bytes_to_fill_again(|queue| *queue = TimingWheel::new().delay_queue()) > room);
-    for empty in [DelayQueue::clear, |queue: &mut DelayQueue<_>| _ = queue.drain()] {
-        let bytes = bytes_to_fill_again(empty);
+    let [_, anew] = bytes_to_empty_and_fill_again(|queue| *queue = TimingWheel::new().delay_queue());
+    let [to_clear, cleared] = bytes_to_empty_and_fill_again(DelayQueue::clear);
+    let [to_drain, drained] = bytes_to_empty_and_fill_again(|queue| _ = queue.drain());
+    assert!(anew > room && to_drain > room, "{anew} and {to_drain} bytes: more than the room, {room}");
+    for bytes in [to_clear, cleared, drained] {
         assert!(bytes < room, "{bytes} bytes: the room for items is kept, which is {room}");
     }
 }

@@ -42,11 +42,11 @@ pub(super) fn has_test_util() -> bool {
 }
 
 /// The name of a build that can pause the clock.
-pub(super) const WITH: &str = "with `test-util`";
+pub(super) const WITH_TEST_UTIL: &str = "with `test-util`";
 
 /// As a title says it.
-pub(super) fn name() -> &'static str {
-    if has_test_util() { WITH } else { "without `test-util`" }
+pub(super) fn build_name() -> &'static str {
+    if has_test_util() { WITH_TEST_UTIL } else { "without `test-util`" }
 }
 
 /// Runs the case `name`, which is `run`, in a build without `test-util`: in this process, if it is one.

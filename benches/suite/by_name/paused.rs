@@ -5,21 +5,26 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 
-use super::build;
-use super::rows::{Measured, Rows};
-use super::sides::{Load, Rig, Timers, thread_cpu};
-use super::timeouts::{self, EXPLAINED};
+use super::build::{build_name, has_test_util};
+use super::{EXPLAINED, Load, Measured, Rows, measure_timeouts, thread_cpu};
+use crate::sides::{Rig, Timeouts};
 use crate::support::{Findings, Scale, Unit};
 
 const JUMPS: usize = 5_000;
 const STEP: Duration = Duration::from_millis(1);
 
 pub(super) fn run(scale: Scale) -> Findings {
-    assert!(build::has_test_util(), "the feature of that name turns it on");
+    assert!(has_test_util(), "the feature of that name turns it on");
     // First, because a clock that was paused once makes tokio's slower in the whole process.
-    let running = timeouts::measure(scale, "1 thread", &Rig::current_thread(), [None; 4]).explain(EXPLAINED);
+    let running = measure_timeouts(
+        scale,
+        "1 thread",
+        &Rig::on_one_thread(&mut Builder::new_current_thread()),
+        [None; 4],
+    )
+    .explain(EXPLAINED);
     eprintln!("jumps of a paused clock");
-    let rig = Rig::new(Builder::new_current_thread().start_paused(true));
+    let rig = Rig::on_one_thread(Builder::new_current_thread().start_paused(true));
     let before = rig.wheel.stats();
     let load = Jumps { count: scale.of(JUMPS) };
     let rounds = rig.rounds(scale, &load);
@@ -28,7 +33,7 @@ pub(super) fn run(scale: Scale) -> Findings {
     let jump = Measured { what: "a jump", unit: Unit::Nanos, rounds: &rounds, place: 0, limit: Some(1.5) };
     Findings::from_iter([
         running,
-        Rows::new("Jumps", "paused clock", build::name())
+        Rows::new("Jumps", "paused clock", build_name())
             .add(&jump)
             .explain("A jump: the CPU time of the thread for each `sleep(1 ms)`, one after the other."),
     ])
@@ -39,7 +44,7 @@ struct Jumps {
 }
 
 impl Load for Jumps {
-    fn run<T: Timers>(&self, rig: &Rig, timers: T) -> Vec<f64> {
+    fn run(&self, rig: &Rig, timers: impl Timeouts) -> Vec<f64> {
         let count = self.count;
         let jumps = async {
             let start = Instant::now();

@@ -33,53 +33,40 @@ trait Queue: Send + 'static {
 type Ours = timingwheel::time::DelayQueue<u32>;
 type Theirs = tokio_util::time::DelayQueue<u32>;
 
-impl Queue for Ours {
-    type Key = timingwheel::time::delay_queue::Key;
+macro_rules! queue {
+    ($queue:ty, $module:path, $new:expr) => {
+        const _: () = {
+            use $module as module;
 
-    fn new(wheel: &TimingWheel) -> Self {
-        wheel.delay_queue()
-    }
+            impl Queue for $queue {
+                type Key = module::Key;
 
-    fn insert(&mut self, value: u32, delay: Duration) -> Self::Key {
-        self.insert(value, delay)
-    }
+                fn new(wheel: &TimingWheel) -> Self {
+                    $new(wheel)
+                }
 
-    fn remove(&mut self, key: &Self::Key) -> u32 {
-        self.remove(key).into_inner()
-    }
+                fn insert(&mut self, value: u32, delay: Duration) -> Self::Key {
+                    self.insert(value, delay)
+                }
 
-    fn reset(&mut self, key: &Self::Key, delay: Duration) {
-        self.reset(key, delay);
-    }
+                fn remove(&mut self, key: &Self::Key) -> u32 {
+                    self.remove(key).into_inner()
+                }
 
-    fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
-        self.poll_expired(cx).map(|expired| expired.map(timingwheel::time::delay_queue::Expired::into_inner))
-    }
+                fn reset(&mut self, key: &Self::Key, delay: Duration) {
+                    self.reset(key, delay);
+                }
+
+                fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
+                    self.poll_expired(cx).map(|expired| expired.map(module::Expired::into_inner))
+                }
+            }
+        };
+    };
 }
 
-impl Queue for Theirs {
-    type Key = tokio_util::time::delay_queue::Key;
-
-    fn new(_wheel: &TimingWheel) -> Self {
-        Self::new()
-    }
-
-    fn insert(&mut self, value: u32, delay: Duration) -> Self::Key {
-        self.insert(value, delay)
-    }
-
-    fn remove(&mut self, key: &Self::Key) -> u32 {
-        self.remove(key).into_inner()
-    }
-
-    fn reset(&mut self, key: &Self::Key, delay: Duration) {
-        self.reset(key, delay);
-    }
-
-    fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
-        self.poll_expired(cx).map(|expired| expired.map(tokio_util::time::delay_queue::Expired::into_inner))
-    }
-}
+queue!(Ours, timingwheel::time::delay_queue, TimingWheel::delay_queue);
+queue!(Theirs, tokio_util::time::delay_queue, |_| Theirs::new());
 
 /// A queue with many pending items, of which the number is the value.
 struct Filled<Q: Queue> {

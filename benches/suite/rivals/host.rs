@@ -1,15 +1,18 @@
 //! A runtime on which one sort of timer does its work.
 
-use std::future::poll_fn;
+use std::future::{Pending, pending, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use pingora_timeout::fast_timeout::{FastOrTokioTimeout, fast_timeout};
 use timingwheel::TimingWheel;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::task::coop::unconstrained;
 
-use super::timers::{AsyncIo, FuturesTimer, Pingora, Timer, Tokio};
+#[cfg(tokio_unstable)]
+use crate::sides::alternative;
+use crate::sides::{Timer, Tokio, assert_pending, multi_thread};
 use crate::support::cpu_time;
 
 pub(super) struct Host<T> {
@@ -83,13 +86,8 @@ pub(super) fn far() -> Duration {
     TIMEOUT + (FURTHEST - TIMEOUT).mul_f64(fastrand::f64())
 }
 
-/// The timer is registered: its first poll is pending.
-pub(super) fn assert_pending<F: Future>(future: Pin<&mut F>, cx: &mut Context<'_>) {
-    assert!(future.poll(cx).is_pending(), "the timer was not registered");
-}
-
 pub(crate) fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+    multi_thread(1)
 }
 
 pub(super) fn ours() -> Host<TimingWheel> {
@@ -126,5 +124,38 @@ pub(crate) const ALTERNATIVE: &str = if cfg!(tokio_unstable) {
 
 #[cfg(tokio_unstable)]
 pub(crate) fn alternative_runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().enable_alt_timer().build().expect("a runtime")
+    alternative(1)
+}
+
+#[derive(Clone, Debug)]
+struct AsyncIo;
+
+impl Timer for AsyncIo {
+    type Sleep = async_io::Timer;
+
+    fn sleep(&self, delay: Duration) -> Self::Sleep {
+        async_io::Timer::after(delay)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct FuturesTimer;
+
+impl Timer for FuturesTimer {
+    type Sleep = futures_timer::Delay;
+
+    fn sleep(&self, delay: Duration) -> Self::Sleep {
+        futures_timer::Delay::new(delay)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Pingora;
+
+impl Timer for Pingora {
+    type Sleep = pingora_timeout::Timeout<Pending<()>, FastOrTokioTimeout>;
+
+    fn sleep(&self, delay: Duration) -> Self::Sleep {
+        fast_timeout(delay, pending())
+    }
 }

@@ -4,31 +4,31 @@
 //! the calls, because some leave the work to a thread of their own. For ours it is asserted that nothing is early or
 //! lost; for the others it is counted.
 
-mod arming;
+mod against;
 mod delay_queue;
-mod firing;
 pub(crate) mod host;
-mod paired;
-pub(crate) mod timers;
 
+/// For the case `purgatory`.
+pub(crate) use crate::sides as timers;
 use crate::support::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, question, run| Case { name, question, run };
     vec![
-        Case {
-            name: "rivals_arming",
-            question: "What do other async timers take to arm and cancel, alone and among many?",
-            run: arming::run,
-        },
-        Case {
-            name: "rivals_firing",
-            question: "How late are other async timers, is one early, and what CPU does one take that fires?",
-            run: firing::run,
-        },
-        Case {
-            name: "rivals_delay_queue",
-            question: "What does our delay queue cost beside the one of tokio-util?",
-            run: delay_queue::run,
-        },
+        case(
+            "rivals_arming",
+            "What do other async timers take to arm and cancel, alone and among many?",
+            against::arming,
+        ),
+        case(
+            "rivals_firing",
+            "How late are other async timers, is one early, and what CPU does one take that fires?",
+            against::firing,
+        ),
+        case(
+            "rivals_delay_queue",
+            "What does our delay queue cost beside the one of tokio-util?",
+            delay_queue::run,
+        ),
     ]
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use timingwheel::wheel::Nanos;
 
-use super::timers::{TICK, Timers};
+use super::kept::{TICK, Timers};
 
 /// Timers are started with delays up to this many ticks: a minute, at a tick of 1 ms.
 pub(super) const LONGEST_DELAY: u64 = 60_000;

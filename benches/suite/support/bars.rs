@@ -6,8 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::table::{MISSED, Table, ratio_in};
-use super::text::number;
+use super::table::{MISSED, Table, number, ratio_in};
 
 const WIDTH: u32 = 800;
 const TITLE: i32 = 20;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use super::findings::Findings;
-use super::scale::Scale;
+use super::table::Findings;
+use super::table::Scale;
 
 pub(crate) struct Case {
     pub(crate) name: &'static str,

@@ -9,8 +9,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::findings::{Axis, Chart, Series};
-use super::text::number;
+use super::table::{Axis, Chart, Series, number};
 
 const SIZE: (u32, u32) = (800, 460);
 const FONT: &str = "sans-serif";

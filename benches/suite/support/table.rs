@@ -1,11 +1,13 @@
-//! A table, and what in it is ours beside a rival's.
+//! How much work a case does, and what it finds: rounds of both sides with their medians, tables, charts, and numbers as
+//! text.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
+use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 
-use super::compare::Comparison;
-use super::text::Unit;
+// A table, and what in it is ours beside a rival's.
 
 /// What stands behind a target that is missed.
 pub(crate) const MISSED: &str = "**missed**";
@@ -252,4 +254,301 @@ impl fmt::Display for Untitled<'_> {
         }
         table.notes.iter().try_for_each(|note| writeln!(f, "\n{note}"))
     }
+}
+
+// How much work a run does.
+
+/// All of it under `cargo bench`, or next to nothing, only to see that every case works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    is_test: bool,
+}
+
+/// Enough for a median that one disturbance does not move.
+const ROUNDS: usize = 15;
+/// Of rounds that wait for their timers, which takes seconds.
+const FEW_ROUNDS: usize = 3;
+/// Each number of operations or timers is divided by this in a test.
+const TEST_DIVISOR: u32 = 1000;
+
+impl Scale {
+    pub(crate) const fn full() -> Self {
+        Self { is_test: false }
+    }
+
+    pub(crate) const fn test() -> Self {
+        Self { is_test: true }
+    }
+
+    pub(crate) const fn is_test(self) -> bool {
+        self.is_test
+    }
+
+    /// This many, or a small share of them in a test; at least one.
+    pub(crate) fn of(self, full: usize) -> usize {
+        if self.is_test { (full / TEST_DIVISOR as usize).max(1) } else { full }
+    }
+
+    /// This length, or a small share of it in a test.
+    pub(crate) fn length(self, full: Duration) -> Duration {
+        if self.is_test { full / TEST_DIVISOR } else { full }
+    }
+
+    /// How many pairs are measured.
+    pub(crate) const fn rounds(self) -> usize {
+        if self.is_test { 1 } else { ROUNDS }
+    }
+
+    /// How many pairs are measured where each takes seconds.
+    pub(crate) const fn few_rounds(self) -> usize {
+        if self.is_test { 1 } else { FEW_ROUNDS }
+    }
+}
+
+// Rounds: ours and the rival's in turn, so that a noisy machine disturbs both alike, and medians.
+
+/// What both sides took, and how they compare.
+#[derive(Clone, Debug)]
+pub(crate) struct Comparison {
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    /// The median of our rounds.
+    pub(crate) ours: f64,
+    /// The median of the rival's rounds.
+    pub(crate) rival: f64,
+    /// The median of the ratios of the pairs, ours divided by the rival's. Not the ratio of the medians: the two sides
+    /// of a pair ran at nearly the same time.
+    pub(crate) ratio: f64,
+    /// Whether the difference is within the noise: in the middle half of the pairs each side won some, or the medians
+    /// say the opposite of the ratio.
+    pub(crate) is_draw: bool,
+}
+
+impl Comparison {
+    /// Of pairs of ours and the rival's.
+    pub(crate) fn of(name: &'static str, unit: Unit, pairs: &[(f64, f64)]) -> Self {
+        let median_of = |value: fn(&(f64, f64)) -> f64| median(pairs.iter().map(value));
+        let (ours, rival) = (median_of(|pair| pair.0), median_of(|pair| pair.1));
+        let [lower, ratio, upper] = quartiles(pairs.iter().map(|pair| pair.0 / pair.1));
+        let is_opposite = (ours - rival) * (ratio - 1.0) <= 0.0;
+        Self { name, unit, ours, rival, ratio, is_draw: (lower <= 1.0 && upper >= 1.0) || is_opposite }
+    }
+
+    /// Of what sides found in [`rounds`]: ours at `ours`, the rival's at `rival`.
+    pub(crate) fn of_rounds<T>(
+        name: &'static str,
+        unit: Unit,
+        found: &[Vec<T>],
+        (ours, rival): (usize, usize),
+        value: impl Fn(&T) -> f64,
+    ) -> Self {
+        let pairs: Vec<_> = found.iter().map(|sides| (value(&sides[ours]), value(&sides[rival]))).collect();
+        Self::of(name, unit, &pairs)
+    }
+
+    /// As cells: what, ours, the rival's, the ratio.
+    pub(crate) fn cells(&self) -> Vec<String> {
+        vec![self.name.into(), self.unit.show(self.ours), self.unit.show(self.rival), self.ratio_cell()]
+    }
+
+    /// The ratio, marked if it is a draw.
+    pub(crate) fn ratio_cell(&self) -> String {
+        let ratio = number(self.ratio);
+        if self.is_draw { format!("{ratio} {DRAW}") } else { ratio }
+    }
+
+    /// What the ratio shall be at most, and whether it is, as a cell. Without a limit it is there to be seen.
+    pub(crate) fn target(&self, limit: Option<f64>) -> String {
+        // As they are shown, so that a reader comes to the same verdict.
+        let shown = |value: f64| (value * 100.0).round();
+        limit.map(|limit| target(limit, shown(self.ratio) <= shown(limit))).unwrap_or_default()
+    }
+}
+
+/// Runs both sides in turn. Each returns the time that it took for `operations` operations.
+pub(crate) fn compare(
+    scale: Scale,
+    name: &'static str,
+    operations: usize,
+    mut ours: impl FnMut() -> Duration,
+    mut rival: impl FnMut() -> Duration,
+) -> Comparison {
+    // The suite shows it beside the name of the case.
+    eprintln!("{name}");
+    // In them caches and pools get warm; they do not count.
+    ours();
+    rival();
+    let rounds = rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
+    Comparison::of_rounds(name, Unit::Nanos, &rounds, (0, 1), |time| {
+        time.as_nanos() as f64 / operations as f64
+    })
+}
+
+/// Runs all sides in each round. The order alternates, because each finds the caches as the one before left them.
+/// Returns what they found, by round and in it by side.
+pub(crate) fn rounds<T>(count: usize, sides: &mut [&mut dyn FnMut() -> T]) -> Vec<Vec<T>> {
+    (0..count)
+        .map(|round| {
+            if round % 2 == 0 {
+                sides.iter_mut().map(|side| side()).collect()
+            } else {
+                let mut found: Vec<T> = sides.iter_mut().rev().map(|side| side()).collect();
+                found.reverse();
+                found
+            }
+        })
+        .collect()
+}
+
+/// The middle one; the upper of two.
+///
+/// # Panics
+/// Without values.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    quartiles(values)[1]
+}
+
+/// The lower quartile, the median and the upper quartile.
+///
+/// # Panics
+/// Without values.
+pub(crate) fn quartiles(values: impl IntoIterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarters| values[values.len() * quarters / 4])
+}
+
+/// The time that `work` takes.
+pub(crate) fn time(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+// What a case found: tables and charts.
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Findings {
+    pub(crate) tables: Vec<Table>,
+    pub(crate) charts: Vec<Chart>,
+}
+
+impl From<Table> for Findings {
+    fn from(table: Table) -> Self {
+        Self { tables: vec![table], charts: Vec::new() }
+    }
+}
+
+/// Points joined by lines, drawn to an SVG file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Chart {
+    /// The file's name without its ending.
+    pub(crate) file: String,
+    title: String,
+    better: Better,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+}
+
+impl Chart {
+    pub(crate) fn new(file: &str, title: &str, better: Better, x: Axis, y: Axis) -> Self {
+        Self { file: file.into(), title: title.into(), better, x, y, series: Vec::new() }
+    }
+
+    /// The title, and where in the picture the better ones are.
+    pub(crate) fn caption(&self) -> String {
+        let better = match self.better {
+            Better::Less => "less is better",
+            Better::More => "more is better",
+            Better::Left => "further left is better",
+            Better::LowerRight => "lower right is better",
+        };
+        format!("{}: {better}", self.title)
+    }
+
+    pub(crate) fn series(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.series.push(Series { name: name.into(), points });
+        self
+    }
+}
+
+/// Which of two lines is the better one.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Better {
+    Less,
+    More,
+    Left,
+    LowerRight,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Axis {
+    /// With its unit.
+    pub(crate) label: String,
+    pub(crate) log: bool,
+}
+
+impl Axis {
+    pub(crate) fn linear(label: &str) -> Self {
+        Self { label: label.into(), log: false }
+    }
+
+    /// Its values have to be above zero.
+    pub(crate) fn log(label: &str) -> Self {
+        Self { label: label.into(), log: true }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+// Numbers as text.
+
+/// What a value is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Shown in ns, µs, ms or s.
+    Nanos,
+    Bytes,
+    /// Operations in a second, shown in millions.
+    PerSecond,
+    Count,
+}
+
+impl Unit {
+    pub(crate) fn show(self, value: f64) -> String {
+        const STEPS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+        match self {
+            Self::Nanos => {
+                let step = STEPS.into_iter().find(|(step, _)| value.abs() >= *step);
+                let (step, name) = step.unwrap_or((1.0, "ns"));
+                format!("{} {name}", number(value / step))
+            }
+            Self::Bytes => format!("{} B", number(value)),
+            Self::PerSecond => format!("{} M/s", number(value / 1e6)),
+            Self::Count => number(value),
+        }
+    }
+}
+
+/// At least three significant digits, a whole number as such, and groups of three digits.
+pub(crate) fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        whole if whole.fract() == 0.0 => 0,
+        small if small < 10.0 => 2,
+        middle if middle < 100.0 => 1,
+        _ => 0,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) => (whole, format!(".{fraction}")),
+        None => (&*text, String::new()),
+    };
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let grouped = digits.parse().map_or_else(|_| digits.to_owned(), |whole| HumanCount(whole).to_string());
+    format!("{sign}{grouped}{fraction}")
 }

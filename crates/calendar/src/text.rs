@@ -107,12 +107,6 @@ impl<'a> Words<'a> {
         false
     }
 
-    /// Takes this word and the one after it, which is `what`.
-    pub(crate) fn expect(&mut self, word: &str, what: &str) -> Result<&'a str, String> {
-        self.must(word)?;
-        self.next(what)
-    }
-
     pub(crate) fn must(&mut self, word: &str) -> Result<(), String> {
         match self.next(&format!("`{word}`"))? {
             found if found == word => Ok(()),

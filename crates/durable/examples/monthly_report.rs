@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let months = if settings.short { 18 } else { settings.months };
     let folder = tempfile::tempdir()?;
     let start: Timestamp = "2026-01-05T00:00:00Z".parse()?;
-    let clock = Arc::new(SetClock::starting_at(start));
+    let clock = SetClock::starting_at(start);
     let wheel = TimingWheel::new();
     let made: Arc<Mutex<Vec<(Timestamp, u32, Timestamp)>>> = Arc::default();
     let zone = TimeZone::get("Europe/Berlin")?;

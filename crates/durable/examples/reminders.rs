@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let years = if settings.short { 3 } else { settings.years };
     let folder = tempfile::tempdir()?;
     let start: Timestamp = "2026-05-01T00:00:00Z".parse()?;
-    let clock = Arc::new(SetClock::starting_at(start));
+    let clock = SetClock::starting_at(start);
     let (wheel, book) = (TimingWheel::new(), Book::default());
     let style = ProgressStyle::with_template("{msg:12} {wide_bar} {pos:>3} of {len} years")?;
     let bar = ProgressBar::new(years).with_style(style);

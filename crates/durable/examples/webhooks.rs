@@ -115,13 +115,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The receiver is back: its letters are tried again. The others are thrown away.
     GONE_IS_BACK.store(1, Ordering::Relaxed);
     let before = durable.stats();
-    let (mut revived, mut deleted) = (0, 0);
+    let (mut retried, mut deleted) = (0, 0);
     for letter in dead {
         let is_gone = serde_json::from_slice::<Delivery>(&letter.payload)?.url.contains("gone");
         let id = letter.timer.id();
-        let taken = if is_gone { durable.revive(id).await? } else { durable.delete_buried(id).await? };
+        let taken = if is_gone { durable.retry_buried(id).await? } else { durable.delete_buried(id).await? };
         match taken {
-            Taken::Stored(_) => revived += 1,
+            Taken::Stored(_) => retried += 1,
             Taken::Deleted => deleted += 1,
             Taken::KeyTaken(_) | Taken::NotFound => return Err(format!("{taken:?}").into()),
         }
@@ -145,7 +145,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     table.column_mut(1).expect("two columns").set_cell_alignment(CellAlignment::Right);
     println!("{table}");
     durable.stop(Duration::from_secs(20)).await;
-    if stats.done + deleted != count || stats.done - before.done != revived || revived == 0 {
+    if stats.done + deleted != count || stats.done - before.done != retried || retried == 0 {
         return Err(format!("{} done, {deleted} deleted, of {count}", stats.done).into());
     }
     Ok(())

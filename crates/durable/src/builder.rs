@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{self, Clock};
 use crate::durable::{Durable, Inner};
 use crate::error::Error;
 use crate::handler::{Handler, HandlerResult, Handlers, Kind, Run};
@@ -167,7 +167,8 @@ impl Builder {
         self
     }
 
-    /// The clock by which timers are due, instead of the [system's](SystemClock).
+    /// The clock by which timers are due, instead of the system's. While tokio's clock is paused, the usual one
+    /// starts at the present time and follows tokio's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
@@ -218,15 +219,14 @@ impl Builder {
         if wheel.is_ended() {
             return Err(Error::Stopped);
         }
-        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let clock = clock.unwrap_or_else(clock::usual);
         let owner = store.clone().join(lease, !handlers.is_empty()).await?;
         let kinds = handlers.keys().copied().collect();
         let shared = Arc::new(Shared::new(clock, owner, kinds));
         shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
-        let saver =
-            Saver { shared: shared.clone(), store: store.clone(), saves: to_save, runner: runner.clone() };
+        let saver = Saver { shared: shared.clone(), saves: to_save, runner: runner.clone() };
         tokio::spawn(saver.run());
         let task = Runner::new(
             &wheel,
@@ -247,10 +247,6 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds: Vec<_> = self.handlers.keys().collect();
-        f.debug_struct("Builder")
-            .field("kinds", &kinds)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
+        f.debug_struct("Builder").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! The wall clock.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// A wall clock, by which timers fall due. Its time may be set, forward and back, at any moment.
 ///
-/// [`SystemClock`] is the one of a program; [`SetClock`] is one for tests.
+/// A function that tells the time is a clock, and [`SetClock`] is one for tests.
 pub trait Clock: Send + Sync + 'static {
     /// The time that it shows.
     fn now(&self) -> Timestamp;
@@ -28,33 +28,9 @@ impl<F: Fn() -> Timestamp + Send + Sync + 'static> Clock for F {
     }
 }
 
-/// The system's clock. If it is made while tokio's clock is paused, it starts at the present time and follows tokio's
-/// clock.
-#[derive(Debug)]
-pub struct SystemClock(Option<SetClock>);
-
-impl SystemClock {
-    /// The system's clock, or, on a paused clock of tokio's, one that follows that.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(is_paused().then(|| SetClock::starting_at(Timestamp::now())))
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        self.0.as_ref().map_or_else(Timestamp::now, Clock::now)
-    }
-
-    fn wake_when_set(&self, waker: &Waker) -> bool {
-        self.0.as_ref().is_some_and(|set| set.wake_when_set(waker))
-    }
+/// The system's clock, or, if tokio's clock is paused, one that starts at the present time and follows that.
+pub(crate) fn usual() -> Arc<dyn Clock> {
+    if is_paused() { Arc::new(SetClock::starting_at(Timestamp::now())) } else { Arc::new(Timestamp::now) }
 }
 
 /// Whether tokio's clock stands while std's goes on.
@@ -66,8 +42,10 @@ fn is_paused() -> bool {
     Instant::now() == before
 }
 
-/// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it.
-pub struct SetClock(Mutex<Shown>);
+/// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it. Clones are the
+/// same clock.
+#[derive(Clone)]
+pub struct SetClock(Arc<Mutex<Shown>>);
 
 struct Shown {
     /// The time that it showed, and when.
@@ -80,7 +58,7 @@ impl SetClock {
     /// A clock that shows this time now.
     #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
-        Self(Mutex::new(Shown { now, since: Instant::now(), wakers: Vec::new() }))
+        Self(Arc::new(Mutex::new(Shown { now, since: Instant::now(), wakers: Vec::new() })))
     }
 
     /// Makes it show this time now, as when an administrator or a time server sets the clock of a machine.
@@ -116,16 +94,6 @@ impl Clock for SetClock {
             shown.wakers.push(waker);
         }
         true
-    }
-}
-
-impl Clock for std::sync::Arc<SetClock> {
-    fn now(&self) -> Timestamp {
-        (**self).now()
-    }
-
-    fn wake_when_set(&self, waker: &Waker) -> bool {
-        (**self).wake_when_set(waker)
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Error {
     /// [`stop`](crate::Durable::stop) was called, the wheel has ended, or the runtime has. Nothing was done, with one
     /// exception: if the runtime ends or the store panics during a call, the call may have been done.
     Stopped,
-    /// Another owner has the store now, and this one does nothing more.
+    /// Another instance has taken over the store, and this one does nothing more.
     Lost,
     /// A task of these durable timers has panicked, as by a clock or a store of yours. Start the program again.
     Failed,
@@ -68,7 +68,7 @@ impl fmt::Display for Error {
             Self::Stopped => f.write_str(
                 "these durable timers have stopped: nothing was done, unless the runtime ended during the call",
             ),
-            Self::Lost => f.write_str("another owner has the store of timers now"),
+            Self::Lost => f.write_str("another instance has taken over the store of timers"),
             Self::Failed => {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }

@@ -73,7 +73,7 @@ impl Events {
     }
 
     pub(crate) fn lost(&self, epoch: u64) {
-        event!(warn, epoch, "another owner has the store of timers now");
+        event!(warn, epoch, "another instance has taken over the store of timers");
     }
 
     /// Other instances have the timers of this one.

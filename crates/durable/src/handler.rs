@@ -101,7 +101,7 @@ pub struct Run {
     pub late: Duration,
     /// The owner that began the attempt. A store compares it together with `id` and `attempt`.
     pub epoch: u64,
-    /// Tells when another owner has the timer.
+    /// Tells when another instance has taken over the timer.
     pub lost: Lost,
     #[cfg(feature = "postgres")]
     pub(crate) within: Within,
@@ -129,20 +129,20 @@ impl Run {
     }
 }
 
-/// Tells a handler that its timer now belongs to another owner, which will attempt it again.
+/// Tells a handler that another instance has taken over its timer, and will attempt it again.
 ///
 /// The answer of the handler then changes nothing.
 #[derive(Clone)]
 pub struct Lost(pub(crate) watch::Receiver<bool>);
 
 impl Lost {
-    /// Whether the timer belongs to another owner now.
+    /// Whether another instance has taken over the timer.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until the timer belongs to another owner.
+    /// Waits until another instance has taken over the timer.
     ///
     /// # Cancel safety
     /// It can be dropped and called again.
@@ -169,7 +169,8 @@ type Start = Box<dyn Fn(&[u8], Run) -> Result<Started, Unreadable> + Send + Sync
 
 /// A handler, without its types.
 pub(crate) struct Handler {
-    start: Start,
+    /// Runs user code, which reads the payload and makes the future.
+    pub(crate) start: Start,
     pub(crate) backoff: Backoff,
 }
 
@@ -185,11 +186,6 @@ impl Handler {
             Ok(Box::pin(handler(payload, run)))
         });
         Self { start, backoff: Backoff::default() }
-    }
-
-    /// Runs user code, which reads the payload and makes the future.
-    pub(crate) fn start(&self, payload: &[u8], run: Run) -> Result<Started, Unreadable> {
-        (self.start)(payload, run)
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Stats {
     pub skipped: u64,
     /// Pending runs of series that were planned again, because a clock had been wrong or zone data has changed.
     pub replanned: u64,
-    /// Timers that the store has put aside, because they are damaged and cannot be read.
+    /// Damaged timers: the store cannot read them, and keeps their bytes.
     pub damaged: u64,
     /// Timers that were saved here without a handler for their kind, although other kinds have handlers.
     pub saved_unhandled: u64,
@@ -48,7 +48,7 @@ pub struct Stats {
     pub taken_back: u64,
     /// Handlers that panicked. The panic hook has reported each.
     pub panicked: u64,
-    /// Results that were refused, because another owner had followed.
+    /// Results that were refused, because another instance had taken over.
     pub fenced: u64,
     /// Calls of the store that failed: saves, and calls of the runner such as loads, begins and renewals.
     ///
@@ -78,7 +78,7 @@ pub struct Stats {
     pub clock_offset: SignedDuration,
     /// Looks for timers of other instances that found nothing.
     pub empty_scans: u64,
-    /// Whether another owner has the store. Then no more timers begin here.
+    /// Whether another instance has taken over the store. Then no more timers begin here.
     pub lost: bool,
     /// Whether a task of this `Durable` has panicked, for example in a clock or a store of yours. The program has to
     /// start again.
@@ -137,7 +137,7 @@ pub struct Health {
 pub enum Symptom {
     /// A task of the `Durable` has panicked, for example in a clock or a store of yours.
     Failed,
-    /// Another owner has taken over for good: no more timers begin here.
+    /// Another instance has taken over for good: no more timers begin here.
     Lost,
     /// So many calls of the store have failed since the last check, and none has succeeded. In a store that is shared only
     /// renewals of the lease count as a success.
@@ -163,7 +163,7 @@ pub enum Symptom {
     Unhandled(Unhandled),
     /// So many timers were buried since the last check, for people to look at.
     Buried(u64),
-    /// So many timers were put aside since the last check, because they are damaged.
+    /// So many damaged timers were found since the last check.
     Damaged(u64),
     /// So many runs of series were planned anew since the last check: their rule would not have planned them like that.
     Replanned(u64),
@@ -175,7 +175,7 @@ impl fmt::Display for Symptom {
             Self::Failed => {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }
-            Self::Lost => f.write_str("another owner has followed: nothing begins here any more"),
+            Self::Lost => f.write_str("another instance has taken over: nothing begins here any more"),
             Self::NotReached(calls) => write!(f, "the store is not reached: {calls} calls have failed"),
             Self::Failing(calls) => write!(f, "{calls} calls of the store have failed, and were made again"),
             Self::Margin(left) => write!(
@@ -212,10 +212,7 @@ impl fmt::Display for Symptom {
                 write!(f, "{timers} timers were buried, for people to look at: `list` has their errors")
             }
             Self::Damaged(timers) => {
-                write!(
-                    f,
-                    "{timers} timers cannot be read, and are put aside: a disk or a hand has changed them"
-                )
+                write!(f, "{timers} timers are damaged, and are not run: a disk or a hand has changed them")
             }
             Self::Replanned(runs) => write!(
                 f,

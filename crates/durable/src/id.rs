@@ -141,7 +141,7 @@ impl Place {
         timestamp(self.due_ms)
     }
 
-    /// Sixteen bytes, ordered as places are.
+    /// Sixteen bytes, ordered as places are. Stores of your own use them as keys.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.to_number().to_be_bytes()

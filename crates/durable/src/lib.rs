@@ -57,12 +57,12 @@
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
-//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
+//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
 //! | store timers elsewhere | [`store::Store`], and `conformance!` |
-//! | let something else wake far timers | [`Outside`], [`OutsideStore`], [`Builder::outside`] |
+//! | let something else wake far timers | [`Outside`], [`Builder::outside`] |
 //! | come from Sidekiq, Celery or `RocketMQ` | [`coming_from`] |
 //!
 //! # What it is not
@@ -77,7 +77,7 @@
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
 //! | `metrics` | `metrics`: the statistics for any exporter of the crate `metrics` |
-//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has taken over, the timers of this process start or stop |
+//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another instance has taken over, the timers of this process start or stop |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //! | `conformance` | `conformance!`, which tests stores of your own |
 
@@ -85,60 +85,56 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `metrics`, `outside_store` | the calls of users, and their answers |
+// | `durable`, `builder`, `save`, `metrics` | the calls of users, and their answers |
 // | `runner`, `save`, `shared` | the two tasks, and the state that they share with the handle |
 // | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | the parts that the runner uses |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and their tests |
 // | `tables` | pure: the meaning of each call of a store, over five maps |
 // | `store`, `id`, `error` | the trait, and the types of its questions and answers |
-// | `promises`, `sizing`, `many_instances`, `coming_from` | pages without code |
+// | `guide` | pages without code, from the folder `docs` |
 
 mod backoff;
 mod builder;
 mod clock;
-pub mod coming_from;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod durable;
 mod error;
 mod events;
+mod guide;
 mod handler;
 mod health;
 mod id;
-#[cfg(feature = "postgres")]
-pub mod many_instances;
 mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod next_run;
 mod outside;
-mod outside_store;
 #[cfg(feature = "postgres")]
 mod postgres;
-pub mod promises;
 #[cfg(feature = "redb")]
 mod redb;
 mod runner;
 mod save;
 mod shared;
-#[cfg(feature = "postgres")]
-pub mod sizing;
 pub mod store;
 mod tables;
 mod window;
 
 pub use backoff::Backoff;
 pub use builder::Builder;
-pub use clock::{Clock, SetClock, SystemClock};
+pub use clock::{Clock, SetClock};
 pub use durable::{Cancelled, Durable, Moved};
 pub use error::Error;
+pub use guide::{coming_from, promises};
+#[cfg(feature = "postgres")]
+pub use guide::{many_instances, sizing};
 pub use handler::{Answer, HandlerError, HandlerResult, Kind, Lost, Run};
 pub use health::{Health, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};
 pub use memory::MemoryStore;
 pub use outside::{CallBack, Outside};
-pub use outside_store::OutsideStore;
 #[cfg(feature = "postgres")]
 pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]

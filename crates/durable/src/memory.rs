@@ -15,7 +15,7 @@ use crate::store::{
     Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
     Taken, ToBegin, Which,
 };
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, Show, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -60,18 +60,18 @@ impl fmt::Debug for MemoryStore {
 /// The five maps, and the number of the owner.
 #[derive(Default)]
 struct Maps {
-    rows: BTreeMap<Place, Row>,
+    rows: BTreeMap<Place, Stored>,
     attempts: BTreeMap<Place, BegunBy>,
     keyed: HashMap<String, Place>,
     moved: HashMap<TimerId, i64>,
-    buried: BTreeMap<TimerId, (Row, String)>,
+    buried: BTreeMap<TimerId, Stored>,
     epoch: u64,
 }
 
 impl Lookup for Maps {
     type Error = Infallible;
 
-    fn row(&self, at: Place) -> Result<Option<Row>, Infallible> {
+    fn row(&self, at: Place) -> Result<Option<Stored>, Infallible> {
         Ok(self.rows.get(&at).cloned())
     }
 
@@ -93,12 +93,12 @@ impl Lookup for Maps {
 }
 
 impl Tables for Maps {
-    fn put(&mut self, at: Place, row: &Row) -> Result<(), Infallible> {
-        self.rows.insert(at, row.clone());
+    fn put(&mut self, row: &Stored) -> Result<(), Infallible> {
+        self.rows.insert(row.timer.place(), row.clone());
         Ok(())
     }
 
-    fn take(&mut self, at: Place) -> Result<Option<Row>, Infallible> {
+    fn take(&mut self, at: Place) -> Result<Option<Stored>, Infallible> {
         Ok(self.rows.remove(&at))
     }
 
@@ -130,13 +130,13 @@ impl Tables for Maps {
         Ok(())
     }
 
-    fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), Infallible> {
-        self.buried.insert(id, (row.clone(), reason.to_owned()));
+    fn bury(&mut self, row: &Stored) -> Result<(), Infallible> {
+        self.buried.insert(row.timer.id, row.clone());
         Ok(())
     }
 
-    fn buried_row(&self, id: TimerId) -> Result<Option<Row>, Infallible> {
-        Ok(self.buried.get(&id).map(|(row, _)| row.clone()))
+    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Infallible> {
+        Ok(self.buried.get(&id).cloned())
     }
 
     fn unbury(&mut self, id: TimerId) -> Result<(), Infallible> {
@@ -159,7 +159,7 @@ impl ReadTables for Maps {
 
     fn heads(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {
         for (&at, row) in self.rows.range((Excluded(after), Unbounded)) {
-            if show(at, Head { id: row.id, kind: &row.kind })?.is_break() {
+            if show(at, Head { id: row.timer.id, kind: &row.kind })?.is_break() {
                 break;
             }
         }
@@ -173,13 +173,9 @@ impl ReadTables for Maps {
         })
     }
 
-    fn buried(
-        &self,
-        after: TimerId,
-        show: &mut dyn FnMut(Row, String) -> ControlFlow<()>,
-    ) -> Result<(), Infallible> {
-        for (row, reason) in self.buried.range((Excluded(after), Unbounded)).map(|(_, buried)| buried) {
-            if show(row.clone(), reason.clone()).is_break() {
+    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Infallible> {
+        for (_, row) in self.buried.range((Excluded(after), Unbounded)) {
+            if show(row.clone()).is_break() {
                 break;
             }
         }

@@ -79,7 +79,7 @@ const PREFIX: &str = "timingwheel_durable";
 const LATENESS: &str = "timingwheel_durable_lateness_seconds";
 
 const GAUGES: [Gauge; 6] = [
-    ("up", Unit::Count, "1, or 0 if durable timers were stopped or followed, or have panicked.", |stats| {
+    ("up", Unit::Count, "1, or 0 if durable timers were stopped or lost, or have panicked.", |stats| {
         f64::from(!stats.stopped && !stats.lost && !stats.failed)
     }),
     ("armed", Unit::Count, "Timers in memory that have not begun.", |stats| stats.armed as f64),
@@ -116,14 +116,14 @@ const COUNTERS: [Counter; 22] = [
     ("panicked", "Handlers that panicked.", |stats| stats.panicked),
     ("fenced", "Results that were refused.", |stats| stats.fenced),
     ("replanned", "Runs of series that were planned anew.", |stats| stats.replanned),
-    ("damaged", "Timers that could not be read, and were put aside.", |stats| stats.damaged),
+    ("damaged", "Damaged timers, which are kept and not run.", |stats| stats.damaged),
     ("saved_unhandled", "Timers that were saved without a handler.", |stats| stats.saved_unhandled),
     ("store_errors", "Saves, and calls of the runner, that the store failed.", |stats| stats.store_errors),
     ("clock_set", "Times that a clock was found to have been set.", |stats| stats.clock_set),
     ("takeovers", "Shards that were taken over from silent instances.", |stats| stats.takeovers),
     ("renewals", "Times that the lease was renewed.", |stats| stats.renewals),
     ("rejoined", "Times that the lease was lost, and the instance joined again.", |stats| stats.rejoined),
-    ("empty_scans", "Looks for what other instances have stored that found nothing.", |stats| {
+    ("empty_scans", "Scans for what other instances have stored that found nothing.", |stats| {
         stats.empty_scans
     }),
 ];

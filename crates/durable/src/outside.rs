@@ -17,8 +17,7 @@ use crate::store::Near;
 /// scheduler does not call back about.
 ///
 /// A scheduler outside is of use if asking the store is expensive, or if something else wakes the machine: the store is
-/// then asked only as often as the scan says. [`OutsideStore`](crate::OutsideStore) is such a scheduler, over any
-/// store.
+/// then asked only as often as the scan says. The example `outside` has such a scheduler, over any store.
 ///
 /// The calls come one after the other, and must not block. A panic in one is contained, and the timers of that call are
 /// left to the scan.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::durable::Durable;
+use crate::durable::{Calling, Durable};
 use crate::error::Error;
 use crate::handler::{Kind, Payload};
 use crate::id::TimerId;
@@ -133,13 +133,14 @@ impl<'a> SavingSeries<'a> {
 
 impl Durable {
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
-        self.check()?;
+        let calling = self.calling().await?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
         check_payload(&timer.payload).map_err(Error::Payload)?;
         self.0.store.check(&timer)?;
         self.0.shared.note_kind(&timer.kind);
         let (reply, saved) = oneshot::channel();
-        self.0.saves.send(ToSave::Save(Save { timer, reply })).map_err(|_| Error::Stopped)?;
+        let (store, reply) = (self.0.store.clone(), (reply, calling));
+        self.0.saves.send(Save { timer, store, reply }).map_err(|_| Error::Stopped)?;
         // It may have been stored before the runtime ended.
         saved.await.unwrap_or(Err(Error::Stopped))
     }
@@ -151,33 +152,20 @@ const BATCH: usize = 4_096;
 /// How many bytes of payloads go out together at the most, unless one alone has more.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// A message for the saver.
-pub(crate) enum ToSave {
-    Save(Save),
-    /// No more saves come. The sender waits until all earlier ones are stored, and the store is let go.
-    Stop(oneshot::Sender<()>),
-}
-
-impl ToSave {
-    /// How many bytes of payload it has.
-    fn len(&self) -> usize {
-        match self {
-            Self::Save(save) => save.timer.payload.len(),
-            Self::Stop(_) => 0,
-        }
-    }
-}
-
 /// A timer on its way to the store, and the caller that waits for it.
 pub(crate) struct Save {
     timer: NewTimer,
-    reply: oneshot::Sender<Result<Saved, Error>>,
+    store: Arc<dyn ErasedStore>,
+    reply: Reply,
 }
 
+/// The caller, and a mark for which a stop waits.
+type Reply = (oneshot::Sender<Result<Saved, Error>>, Calling);
+
+/// Stores saves in batches. It has no store of its own, so that a store is free once its last save is answered.
 pub(crate) struct Saver {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) store: Arc<dyn ErasedStore>,
-    pub(crate) saves: mpsc::UnboundedReceiver<ToSave>,
+    pub(crate) saves: mpsc::UnboundedReceiver<Save>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
 }
 
@@ -186,39 +174,25 @@ impl Saver {
     pub(crate) async fn run(mut self) {
         let _watched = Watched(Arc::clone(&self.shared));
         let mut batch = Vec::new();
-        let mut stops = Vec::new();
-        while stops.is_empty() && self.saves.recv_many(&mut batch, BATCH).await > 0 {
-            let mut told = batch.drain(..).peekable();
-            while told.peek().is_some() {
-                let (mut timers, mut replies) = (Vec::new(), Vec::new());
-                let mut bytes = 0;
-                while let Some(next) = told.next_if(|next| bytes == 0 || bytes + next.len() <= BATCH_BYTES) {
-                    bytes += next.len();
-                    match next {
-                        ToSave::Save(Save { timer, reply }) => {
-                            timers.push(timer);
-                            replies.push(reply);
-                        }
-                        ToSave::Stop(reply) => stops.push(reply),
-                    }
+        while self.saves.recv_many(&mut batch, BATCH).await > 0 {
+            let mut saves = batch.drain(..).peekable();
+            while let Some(Save { timer, store, reply }) = saves.next() {
+                let mut bytes = timer.payload.len();
+                let (mut timers, mut replies) = (vec![timer], vec![reply]);
+                while let Some(next) = saves.next_if(|next| bytes + next.timer.payload.len() <= BATCH_BYTES) {
+                    bytes += next.timer.payload.len();
+                    timers.push(next.timer);
+                    replies.push(next.reply);
                 }
-                if timers.is_empty() {
-                    continue;
-                }
-                match self.store.clone().save(timers).await {
+                match store.save(timers).await {
                     Ok(answers) => self.saved(answers, replies),
                     Err(error) => self.failed(&error, replies),
                 }
             }
         }
-        drop(self);
-        for stop in stops {
-            // The caller may have gone.
-            let _ = stop.send(());
-        }
     }
 
-    fn saved(&self, answers: Vec<Saved>, replies: Vec<oneshot::Sender<Result<Saved, Error>>>) {
+    fn saved(&self, answers: Vec<Saved>, replies: Vec<Reply>) {
         let mut count = 0;
         for answer in &answers {
             if let Saved::Replaced { dropped, .. } | Saved::Over { dropped: Some(dropped) } = answer {
@@ -236,17 +210,17 @@ impl Saver {
             stats.saved += count;
             stats.save_batches += 1;
         }
-        for (reply, answer) in replies.into_iter().zip(answers) {
+        for ((reply, _calling), answer) in replies.into_iter().zip(answers) {
             // The caller may have dropped the save.
             drop(reply.send(Ok(answer)));
         }
     }
 
     /// All saves of a batch get the same error. They may be stored all the same.
-    fn failed(&self, error: &Error, replies: Vec<oneshot::Sender<Result<Saved, Error>>>) {
+    fn failed(&self, error: &Error, replies: Vec<Reply>) {
         self.shared.failed(error);
-        drop(self.runner.send(Command::LookAnew));
-        for reply in replies {
+        drop(self.runner.send(Command::LoadAnew));
+        for (reply, _calling) in replies {
             drop(reply.send(Err(error.again())));
         }
     }

@@ -21,8 +21,8 @@ pub(crate) struct Shared {
     offset_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
-    /// Each cancel that is under way holds one more of it.
-    cancels: Arc<()>,
+    /// Each cancel that is under way, and has asked the store, holds one more of it. The store's own locks order the two.
+    pub(crate) cancels: Arc<()>,
     /// The kinds that have a handler here.
     kinds: BTreeSet<&'static str>,
     /// The kinds without one that an event has named.
@@ -109,15 +109,5 @@ impl Shared {
         if is_new {
             self.events.saved_unhandled(kind);
         }
-    }
-
-    /// A cancel is under way, until the answer is dropped.
-    pub(crate) fn cancelling(&self) -> Arc<()> {
-        Arc::clone(&self.cancels)
-    }
-
-    /// Whether a cancel is under way that has asked the store before this call. The store's own locks order the two.
-    pub(crate) fn are_cancels_under_way(&self) -> bool {
-        Arc::strong_count(&self.cancels) > 1
     }
 }

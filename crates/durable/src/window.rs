@@ -104,7 +104,7 @@ impl Window {
 
     /// Lets the next load begin at the first timer, because one may be stored that nobody reported. Armed timers stay armed: if one
     /// is armed twice, `begin` finds it gone the second time. Not to be called during a load.
-    pub(crate) fn look_anew(&mut self) {
+    pub(crate) fn load_anew(&mut self) {
         debug_assert!(self.load.is_none());
         self.end = Place::FIRST;
         self.next_due = Some(i64::MIN);

@@ -98,7 +98,11 @@ async fn events_tell_what_happens_and_a_subscriber_that_panics_changes_nothing()
         assert!(unreadable, "{seen:#?}");
         assert!(!seen.iter().any(|line| line.contains("4111")), "payloads are not logged: {seen:#?}");
         assert!(seen.iter().any(|line| line.ends_with("attempt=2 reason=\"not yet\"")), "{seen:#?}");
-        assert_eq!(starts("WARN another owner has the store of timers now; epoch=1"), 1, "{seen:#?}");
+        assert_eq!(
+            starts("WARN another instance has taken over the store of timers; epoch=1"),
+            1,
+            "{seen:#?}"
+        );
         assert_eq!(starts("DEBUG durable timers have stopped; finished=0"), 1, "{seen:#?}");
         assert!(durable.stats().lost && next.stats().done == 0);
         // Before the next subscriber hears of its end.

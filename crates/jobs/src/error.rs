@@ -7,6 +7,7 @@ use std::{error, fmt};
 use timingwheel::{Error, TimingWheel};
 
 use crate::info::JobState;
+use crate::lock;
 
 /// Why a job has no output: it was cancelled or aborted, it panicked, or it could not run.
 ///
@@ -32,55 +33,41 @@ use crate::info::JobState;
 /// assert_eq!(error.to_string(), r#"the job could not run: the wheel "rpc" is full (max_pending = 0)"#);
 /// # }
 /// ```
-pub struct JobError(Kind);
+pub struct JobError(pub(crate) Kind);
 
-enum Kind {
+pub(crate) enum Kind {
     Cancelled,
     /// Nobody waits for the lock. It makes a payload that can be sent one that can be shared, as errors are expected to
     /// be.
     Panicked(Mutex<Box<dyn Any + Send>>),
-    CouldNotRun(Refused),
+    /// And that in one line.
+    CouldNotRun(Error, String),
 }
 
-/// Why a job could not run, and that in one line.
-pub(crate) struct Refused(Error, String);
+impl JobError {
+    pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Self {
+        Self(Kind::Panicked(Mutex::new(panic)))
+    }
 
-impl Refused {
-    pub(crate) fn by_wheel(error: Error, wheel: &TimingWheel) -> Self {
+    pub(crate) fn refused_by(wheel: &TimingWheel, error: Error) -> Self {
         let reason = match wheel.max_pending() {
             Some(max) if error.is_at_capacity() => {
                 format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
             }
             _ => error.to_string(),
         };
-        Self(error, format!("the job could not run: {reason}"))
+        Self(Kind::CouldNotRun(error, format!("the job could not run: {reason}")))
     }
 
-    pub(crate) fn by_shut_down_jobs() -> Self {
-        Self(Error::shutdown(), "the jobs were shut down, and take no more".to_owned())
-    }
-}
-
-impl From<Refused> for JobError {
-    fn from(refused: Refused) -> Self {
-        Self(Kind::CouldNotRun(refused))
-    }
-}
-
-impl JobError {
-    pub(crate) const fn cancelled() -> Self {
-        Self(Kind::Cancelled)
-    }
-
-    pub(crate) const fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        Self(Kind::Panicked(Mutex::new(panic)))
+    pub(crate) fn refused_by_jobs() -> Self {
+        Self(Kind::CouldNotRun(Error::shutdown(), "the jobs were shut down, and take no more".to_owned()))
     }
 
     pub(crate) const fn state(&self) -> JobState {
         match self.0 {
             Kind::Cancelled => JobState::Cancelled,
             Kind::Panicked(_) => JobState::Panicked,
-            Kind::CouldNotRun(_) => JobState::CouldNotRun,
+            Kind::CouldNotRun(..) => JobState::CouldNotRun,
         }
     }
 
@@ -100,7 +87,7 @@ impl JobError {
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
         match self.0 {
-            Kind::CouldNotRun(Refused(reason, _)) => Some(reason),
+            Kind::CouldNotRun(reason, _) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -122,14 +109,14 @@ impl fmt::Display for JobError {
         match &self.0 {
             Kind::Cancelled => f.write_str("the job was cancelled"),
             Kind::Panicked(panic) => {
-                let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
+                let panic = lock(panic);
                 let text = panic.downcast_ref::<&str>().copied();
                 match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
                     Some(text) => write!(f, "the job panicked: {text}"),
                     None => f.write_str("the job panicked"),
                 }
             }
-            Kind::CouldNotRun(Refused(_, text)) => f.write_str(text),
+            Kind::CouldNotRun(_, text) => f.write_str(text),
         }
     }
 }
@@ -143,7 +130,7 @@ impl fmt::Debug for JobError {
 impl error::Error for JobError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.0 {
-            Kind::CouldNotRun(Refused(reason, _)) => Some(reason),
+            Kind::CouldNotRun(reason, _) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -154,20 +141,20 @@ impl error::Error for JobError {
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
 /// turns it into a `Box<dyn Error + Send + Sync>`.
 pub struct TryRunError<F> {
-    pub(crate) reason: Refused,
+    error: JobError,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
     job: Mutex<F>,
 }
 
 impl<F> TryRunError<F> {
-    pub(crate) const fn new(reason: Refused, job: F) -> Self {
-        Self { reason, job: Mutex::new(job) }
+    pub(crate) const fn new(error: JobError, job: F) -> Self {
+        Self { error, job: Mutex::new(job) }
     }
 
     /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
     #[must_use]
-    pub const fn error(&self) -> Error {
-        self.reason.0
+    pub fn error(&self) -> Error {
+        self.error.reason().expect("a refusal has a reason")
     }
 
     /// The future, or the closure that makes futures, as it was given.
@@ -179,21 +166,18 @@ impl<F> TryRunError<F> {
 
 impl<F> fmt::Debug for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TryRunError").field("error", &self.error()).finish_non_exhaustive()
+        f.debug_struct("TryRunError").field("error", &self.error).finish_non_exhaustive()
     }
 }
 
 impl<F> fmt::Display for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason.1)
+        self.error.fmt(f)
     }
 }
 
-impl<F> error::Error for TryRunError<F> {}
-
-/// Without what was to run, for `?` in functions that return an [`Error`].
-impl<F> From<TryRunError<F>> for Error {
-    fn from(refused: TryRunError<F>) -> Self {
-        refused.error()
+impl<F> error::Error for TryRunError<F> {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.error.source()
     }
 }

@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::future::FusedFuture;
-use timingwheel::TimingWheel;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -35,7 +34,6 @@ use crate::schedule::after_now;
 /// # Panics
 /// If the handle is polled again after it was ready.
 pub struct Job<T> {
-    wheel: TimingWheel,
     record: Arc<Record<dyn AnySlot>>,
     /// Gone once it was told.
     result: Option<oneshot::Receiver<Result<T, JobError>>>,
@@ -43,12 +41,11 @@ pub struct Job<T> {
 }
 
 impl<T> Job<T> {
-    pub(crate) fn new(
-        wheel: &TimingWheel,
+    pub(crate) const fn new(
         record: Arc<Record<dyn AnySlot>>,
         result: oneshot::Receiver<Result<T, JobError>>,
     ) -> Self {
-        Self { wheel: wheel.clone(), record, result: Some(result), cancel_on_drop: false }
+        Self { record, result: Some(result), cancel_on_drop: false }
     }
 
     /// Whether the job is over: neither pending nor running. Its result may still be to be awaited.
@@ -98,7 +95,7 @@ impl<T> Job<T> {
     pub fn time_left(&self) -> Option<Duration> {
         let info = self.record.info();
         let due = info.due.filter(|_| info.state == JobState::Pending)?;
-        Some(due.saturating_duration_since(after_now(&self.wheel, Duration::ZERO)))
+        Some(due.saturating_duration_since(after_now(&self.record.wheel, Duration::ZERO)))
     }
 
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
@@ -143,7 +140,7 @@ impl<T> Job<T> {
     /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) it never runs.
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.record.reset(after_now(&self.wheel, after))
+        self.record.reset(after_now(&self.record.wheel, after))
     }
 
     /// Cancels the job and returns whether that was in time. Then the job never runs, and this call drops its future. A
@@ -220,8 +217,7 @@ impl<T> Future for Job<T> {
             panic!("a job's handle was polled again after its result")
         };
         // Without a result the job was cancelled or could not run, which the record knows.
-        let result =
-            ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error(&self.wheel)));
+        let result = ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error()));
         self.result = None;
         Poll::Ready(result)
     }
@@ -244,13 +240,7 @@ impl<T> Drop for Job<T> {
 
 impl<T> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel: _, record, result: _, cancel_on_drop } = self;
-        let info = record.info();
-        f.debug_struct("Job")
-            .field("state", &info.state)
-            .field("due", &info.due)
-            .field("cancel_on_drop", cancel_on_drop)
-            .finish()
+        f.debug_struct("Job").field("info", &self.record.info()).finish_non_exhaustive()
     }
 }
 

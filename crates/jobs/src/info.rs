@@ -1,7 +1,7 @@
 //! Where a job stands, and how waiting code learns of its end.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -80,39 +80,27 @@ impl JobInfo {
     }
 }
 
-/// The end of a job, from [`Jobs::join`](crate::Jobs::join). It returns the job's last [state](JobState). It may be
-/// awaited again, and then returns the same.
+/// The end of a job, from [`Jobs::join`](crate::Jobs::join). It returns the job's last [state](JobState).
 ///
 /// A job that was replaced, removed or shut down while it was pending is [`Cancelled`](JobState::Cancelled). If the job
 /// was running at that time, the wait lasts until the run ends.
 ///
-/// It does not keep the job's future, and may be awaited in any runtime or executor.
+/// It does not keep the job's future, and may be awaited in any runtime or executor. It is `Unpin`.
 ///
 /// # Cancel safety
 /// A dropped wait by `&mut join` loses nothing.
+///
+/// # Panics
+/// If it is polled again after it was ready.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Join {
-    told: oneshot::Receiver<JobState>,
-    state: Option<JobState>,
-}
-
-impl Join {
-    pub(crate) const fn new(told: oneshot::Receiver<JobState>) -> Self {
-        Self { told, state: None }
-    }
-}
+pub struct Join(pub(crate) oneshot::Receiver<JobState>);
 
 impl Future for Join {
     type Output = JobState;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<JobState> {
-        let state = match self.state {
-            Some(state) => state,
-            // Without an answer the record is gone, as its wheel is.
-            None => ready!(Pin::new(&mut self.told).poll(cx)).unwrap_or(JobState::CouldNotRun),
-        };
-        self.state = Some(state);
-        Poll::Ready(state)
+        // Without an answer the record is gone, as its wheel is.
+        Pin::new(&mut self.0).poll(cx).map(|told| told.unwrap_or(JobState::CouldNotRun))
     }
 }

@@ -5,22 +5,21 @@
 //! copied under the lock, and their keys are compared after it. A thread that then changes the part checks that the
 //! same jobs are still there, and starts again if not.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::future::{Either, join_all, select};
-use timingwheel::{Error, Sleep, TimingWheel};
+use equivalent::Equivalent;
+use futures::future::join_all;
+use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{Refused, TryRunError};
+use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{Cancel, Plan, Record, Slot};
+use crate::record::{Cancel, First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
 use crate::table::{Listed, Table, address};
 use crate::task::{Once, Repeat, Unrun, Work};
@@ -103,7 +102,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add::<Once<F>>(key, self.wheel.sleep(delay), future, None)
+        self.add(key, Once::new(self.wheel.sleep(delay), future))
     }
 
     /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
@@ -118,7 +117,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add::<Once<F>>(key, self.wheel.sleep_until(instant), future, None)
+        self.add(key, Once::new(self.wheel.sleep_until(instant), future))
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
@@ -159,37 +158,32 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
     pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
-        if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
-            return self.add::<Repeat<F>>(key, first, make, Some(plan));
-        }
-        if self.wheel.is_ended() {
-            return Err(TryRunError::new(Refused::by_wheel(Error::shutdown(), &self.wheel), make));
-        }
-        if self.table.is_shut_down() {
-            return Err(TryRunError::new(Refused::by_shut_down_jobs(), make));
-        }
-        Ok(self.remove(&key))
+        self.add(key, Repeat::new(&self.wheel, schedule, make))
     }
 
-    fn add<W: Work>(
-        &self,
-        key: K,
-        sleep: Sleep,
-        given: W::Given,
-        plan: Option<Box<Plan>>,
-    ) -> Added<W::Given> {
+    fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
-        let place = (key, hash, Arc::downgrade(&self.table));
+        let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let (record, hand) = match Record::<Slot<K, W>>::new(&self.wheel, sleep, place, plan) {
-            Ok(armed) => armed,
-            Err(reason) => return Err(TryRunError::new(reason, given)),
+        let (hand, polled) = match record.arm(first, &mut work) {
+            Ok(Some(armed)) => armed,
+            Ok(None) if self.table.is_shut_down() => {
+                return Err(TryRunError::new(JobError::refused_by_jobs(), work.code()));
+            }
+            Ok(None) => {
+                return Ok(self.take(hash, &record.slot.key).map(|job| job.cancel(Cancel::Pending).0));
+            }
+            Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
-        let put = |given| record.slot.put(given, None);
-        let listed = self.table.list(hash, record.clone(), given, put);
-        let replaced = listed.map_err(|given| TryRunError::new(Refused::by_shut_down_jobs(), given))?;
-        record.work_at(hand);
-        Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
+        let mut work = Some(work);
+        let give = || record.give(work.take().expect("it is given once"), None);
+        match self.table.list(record.clone(), give) {
+            Ok(replaced) => {
+                record.work_at(hand, polled);
+                Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
+            }
+            Err(reason) => Err(TryRunError::new(reason, work.expect("it was not given").code())),
+        }
     }
 
     /// Removes the job with this key, and returns the state in which the job was; `None` if there is none. The key may
@@ -219,11 +213,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn remove<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
-    where
-        K: Borrow<Q>,
-    {
-        self.take(key).map(|job| job.cancel(Cancel::Pending).0)
+    pub fn remove(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
+        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Pending).0)
     }
 
     /// Removes the job with this key as [`remove`](Self::remove) does, and ends a run that is going on, where it waits
@@ -249,20 +240,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn abort<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
-    where
-        K: Borrow<Q>,
-    {
-        self.take(key).map(|job| job.cancel(Cancel::Abort).0)
+    pub fn abort(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
+        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Abort).0)
     }
 
     /// Where the job with this key stands now; `None` if there is none. The key may be given in any borrowed form, as to
     /// a `HashMap`.
     #[must_use]
-    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
-    where
-        K: Borrow<Q>,
-    {
+    pub fn get(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
         self.find(key).map(|job| job.info())
     }
 
@@ -289,10 +274,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     #[must_use]
-    pub fn join<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Join>
-    where
-        K: Borrow<Q>,
-    {
+    pub fn join(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Join> {
         self.find(key).map(|job| job.join())
     }
 
@@ -329,19 +311,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn reset<Q: Eq + Hash + ?Sized>(&self, key: &Q, deadline: Instant) -> bool
-    where
-        K: Borrow<Q>,
-    {
+    pub fn reset(&self, key: &(impl Hash + Equivalent<K> + ?Sized), deadline: Instant) -> bool {
         self.find(key).is_some_and(|job| job.reset(deadline))
     }
 
     /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) the job never runs.
-    pub fn reset_after<Q: Eq + Hash + ?Sized>(&self, key: &Q, after: Duration) -> bool
-    where
-        K: Borrow<Q>,
-    {
+    pub fn reset_after(&self, key: &(impl Hash + Equivalent<K> + ?Sized), after: Duration) -> bool {
         self.reset(key, after_now(&self.wheel, after))
     }
 
@@ -353,7 +329,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        self.table.all().iter().map(|(_, job)| (job.slot.key().clone(), job.info())).collect()
+        self.table.all().iter().map(|job| (job.slot.key().clone(), job.info())).collect()
     }
 
     /// How many keys there are.
@@ -385,15 +361,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
     /// waits for the runs that are still going on.
     ///
-    /// The wheel goes on. It keeps the limit. If it has ended or is full, the wheel of the caller's runtime does, and if
-    /// that refuses too, tokio's timer.
+    /// The wheel goes on. It keeps the limit. If it has ended or is full, tokio's timer does.
     ///
     /// # Cancel safety
     /// If the future is dropped, what runs goes on to its end, and the jobs that had not begun are dropped.
     ///
     /// # Panics
-    /// If the wheel has ended or is full, and the caller is outside of every tokio runtime; or that runtime's wheel
-    /// refuses too, and the runtime has no timers of tokio's. If the `Clone` of a key panics.
+    /// If the wheel has ended or is full, something runs, and the caller is not in a tokio runtime with timers. If the
+    /// `Clone` of a key panics.
     ///
     /// # Examples
     ///
@@ -429,58 +404,35 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        let (mut running, mut joins, mut not_begun) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut running, mut not_begun) = (Vec::new(), Vec::new());
         self.table.shut_down();
-        for (hash, job) in self.table.all() {
+        for job in self.table.all() {
             // Before the job is cancelled, as it may panic.
             let key = job.slot.key().clone();
             let (info, _) = job.cancel(Cancel::KeepWork);
             match info.state {
-                JobState::Running => {
-                    joins.push(job.join());
-                    running.push(job);
-                }
+                JobState::Running => running.push(job),
                 JobState::Pending | JobState::CouldNotRun => {
-                    self.table.take_at(hash, address(&job));
+                    self.table.take_at(job.hash, address(&job));
                     not_begun.push(StoppedJob { key, info, future: job.slot.give_back() });
                 }
                 // One that ended just now is no loss.
                 JobState::Done | JobState::Panicked | JobState::Cancelled => {}
             }
         }
-        let count = running.len();
-        if let Either::Right(_) = select(join_all(joins), pin!(self.wait(limit))).await {
-            running.retain(|job| job.cancel(Cancel::Abort).1);
-        } else {
-            running.clear();
-        }
-        Ended { finished: count - running.len(), aborted: running.len(), not_begun }
-    }
-
-    async fn wait(&self, limit: Duration) {
-        let start = Instant::now();
-        if self.wheel.sleep(limit).wait().await.is_err() {
-            let left = || limit.saturating_sub(start.elapsed());
-            if timingwheel::time::sleep(left()).wait().await.is_err() {
-                tokio::time::sleep(left()).await;
-            }
-        }
+        let all_end = join_all(running.iter().map(|job| job.join()));
+        let is_in_time = self.wheel.timeout(limit, all_end).await.is_ok();
+        let aborted = running.iter().filter(|job| !is_in_time && job.cancel(Cancel::Abort).1).count();
+        Ended { finished: running.len() - aborted, aborted, not_begun }
     }
 
     /// The job with this key.
-    fn find<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Listed<K>>
-    where
-        K: Borrow<Q>,
-    {
+    fn find(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
         self.table.find(self.table.hasher.hash_one(key), key)
     }
 
     /// Takes the job with this key out of the list.
-    fn take<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Listed<K>>
-    where
-        K: Borrow<Q>,
-    {
-        let hash = self.table.hasher.hash_one(key);
+    fn take(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
         loop {
             let job = self.table.find(hash, key)?;
             if self.table.take_at(hash, address(&job)).is_some() {
@@ -529,7 +481,6 @@ pub struct StoppedJob<K> {
 
 impl<K: fmt::Debug> fmt::Debug for StoppedJob<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, info, future: _ } = self;
-        f.debug_struct("StoppedJob").field("key", key).field("info", info).finish_non_exhaustive()
+        f.debug_struct("StoppedJob").field("key", &self.key).field("info", &self.info).finish_non_exhaustive()
     }
 }

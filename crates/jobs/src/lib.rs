@@ -78,9 +78,9 @@ pub use schedule::{Adjusted, Answer, NextRun, PendingRun, Previous, Replanned, R
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Runs code of a user's that may panic. The panic hook has told of that.
-fn contained(run: impl FnOnce()) {
-    let _panic = catch_unwind(AssertUnwindSafe(run));
+/// Calls code of a user's that may panic. The panic hook has told of that.
+fn caught<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(JobError::panicked)
 }
 
 /// No code that may panic runs under a lock of ours.

@@ -1,20 +1,18 @@
 //! The methods that make jobs, which a wheel gets by [`JobsExt`].
 
-use std::future::Ready;
 use std::sync::Weak;
 use std::time::Duration;
 
-use timingwheel::{Error, Sleep, TimingWheel};
+use timingwheel::TimingWheel;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, Refused, TryRunError};
+use crate::error::{JobError, TryRunError};
 use crate::handle::{Job, Repeating};
-use crate::info::JobState;
-use crate::record::{Plan, Record, Slot};
+use crate::record::{First, Record};
 use crate::schedule::{Runs, Schedule};
-use crate::task::{self, Once, Repeat, Work};
+use crate::task::{Once, Repeat, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
 ///
@@ -62,8 +60,7 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let wheel = self.wheel();
-        or_over(wheel, try_run_once(wheel, wheel.sleep(delay), future))
+        launch(self.wheel(), Once::new(self.wheel().sleep(delay), future)).0
     }
 
     /// Runs `future` at `instant`, as [`run_after`](Self::run_after) does. If that has passed, the job runs at once.
@@ -71,8 +68,7 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let wheel = self.wheel();
-        or_over(wheel, try_run_once(wheel, wheel.sleep_until(instant), future))
+        launch(self.wheel(), Once::new(self.wheel().sleep_until(instant), future)).0
     }
 
     /// As [`run_after`](Self::run_after), but returns an error at once, with `future` in it, if the job cannot run.
@@ -104,8 +100,7 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let wheel = self.wheel();
-        try_run_once(wheel, wheel.sleep(delay), future)
+        tried(launch(self.wheel(), Once::new(self.wheel().sleep(delay), future)))
     }
 
     /// As [`run_at`](Self::run_at), but returns an error at once, with `future` in it, if the job cannot run.
@@ -116,8 +111,7 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let wheel = self.wheel();
-        try_run_once(wheel, wheel.sleep_until(instant), future)
+        tried(launch(self.wheel(), Once::new(self.wheel().sleep_until(instant), future)))
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`run_by`](Self::run_by) with a [`FixedRate`].
@@ -222,7 +216,7 @@ pub trait JobsExt {
     /// # }
     /// ```
     fn run_by<F: Runs>(&self, schedule: impl Schedule, make: F) -> Repeating {
-        or_over(self.wheel(), self.try_run_by(schedule, make))
+        launch(self.wheel(), Repeat::new(self.wheel(), schedule, make)).0
     }
 
     /// As [`run_every`](Self::run_every), but returns an error at once, with `make` in it, if the job cannot run.
@@ -262,14 +256,7 @@ pub trait JobsExt {
     /// # Panics
     /// As [`run_by`](Self::run_by).
     fn try_run_by<F: Runs>(&self, schedule: impl Schedule, make: F) -> Result<Repeating, TryRunError<F>> {
-        let wheel = self.wheel();
-        let Some((plan, first)) = Plan::new(wheel, Box::new(schedule)) else {
-            if wheel.is_ended() {
-                return Err(TryRunError::new(Refused::by_wheel(Error::shutdown(), wheel), make));
-            }
-            return Ok(over(wheel, Ok(0)));
-        };
-        launch::<Repeat<F>>(wheel, first, make, Some(plan))
+        tried(launch(self.wheel(), Repeat::new(self.wheel(), schedule, make)))
     }
 }
 
@@ -279,40 +266,34 @@ impl JobsExt for TimingWheel {
     }
 }
 
-fn try_run_once<F>(wheel: &TimingWheel, sleep: Sleep, future: F) -> Result<Job<F::Output>, TryRunError<F>>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    launch::<Once<F>>(wheel, sleep, future, None)
-}
-
-/// A job with a handle.
+/// A job with a handle; and its code, if it was refused.
 fn launch<W: Work>(
     wheel: &TimingWheel,
-    sleep: Sleep,
-    given: W::Given,
-    plan: Option<Box<Plan>>,
-) -> Result<Job<W::Output>, TryRunError<W::Given>> {
-    let (record, hand) = match Record::<Slot<(), W>>::new(wheel, sleep, ((), 0, Weak::new()), plan) {
+    (first, mut work): (First, W),
+) -> (Job<W::Output>, Option<(JobError, W)>) {
+    let (tell, told) = oneshot::channel();
+    let record = Record::new(wheel, (), 0, Weak::new());
+    let job = Job::new(record.clone(), told);
+    let armed = match record.arm(first, &mut work) {
         Ok(armed) => armed,
-        Err(reason) => return Err(TryRunError::new(reason, given)),
+        Err(refused) => {
+            record.finish(Some(&refused));
+            return (job, Some((refused, work)));
+        }
     };
-    let (tell, told) = oneshot::channel();
-    record.slot.put(given, Some(tell));
-    record.work_at(hand);
-    Ok(Job::new(wheel, record, told))
+    record.give(work, Some(tell));
+    match armed {
+        Some((hand, polled)) => _ = record.work_at(hand, polled),
+        None => record.finish(None),
+    }
+    (job, None)
 }
 
-/// Drops a refused job, and returns a handle that says why.
-fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRunError<F>>) -> Job<T> {
-    job.unwrap_or_else(|refused| over(wheel, Err(refused.reason.into())))
-}
-
-/// A job that is over before it began.
-fn over<T: Send + 'static>(wheel: &TimingWheel, result: Result<T, JobError>) -> Job<T> {
-    let state = result.as_ref().map_or_else(JobError::state, |_| JobState::Done);
-    let record = Record::<Slot<(), Once<Ready<T>>>>::over(wheel, (), state);
-    let (tell, told) = oneshot::channel();
-    task::tell(Some(tell), result);
-    Job::new(wheel, record, told)
+fn tried<T, W: Work>(
+    (job, refused): (Job<T>, Option<(JobError, W)>),
+) -> Result<Job<T>, TryRunError<W::Code>> {
+    match refused {
+        Some((reason, work)) => Err(TryRunError::new(reason, work.code())),
+        None => Ok(job),
+    }
 }

@@ -20,24 +20,26 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use futures::future::{AbortHandle, AbortRegistration};
 use timingwheel::time::sleep_until;
 use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{JobError, Refused};
+use crate::error::{JobError, Kind};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
-use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule, after_now};
+use crate::schedule::{Next, PendingRun, Previous, Replanned};
 use crate::table::Table;
-use crate::task::{self, Task, Tell, Unrun, Work};
-use crate::{contained, lock};
+use crate::task::{Task, Tell, Unrun, Work, unrun};
+use crate::{caught, lock};
 
 /// A job. `S` is a [`Slot`], or what a handle knows of one.
 pub(crate) struct Record<S: ?Sized> {
-    /// The wheel's, on which the job runs.
-    runtime: Option<Id>,
+    pub(crate) wheel: TimingWheel,
+    /// The key's.
+    pub(crate) hash: u64,
     state: Mutex<State>,
     pub(crate) slot: S,
 }
@@ -45,9 +47,8 @@ pub(crate) struct Record<S: ?Sized> {
 /// The part of a record that knows the job's types.
 pub(crate) struct Slot<K, W: Work> {
     pub(crate) key: K,
-    pub(crate) hash: u64,
     /// Weak: a job that could not run stays listed, and must not keep the list.
-    pub(crate) table: Weak<Table<K>>,
+    table: Weak<Table<K>>,
     /// The job's code, while it waits.
     work: Mutex<Option<(W, Tell<W::Output>)>>,
 }
@@ -56,8 +57,8 @@ pub(crate) struct Slot<K, W: Work> {
 pub(crate) trait AnySlot: Send + Sync {
     /// Drops what the job would run; if the job is done by that, its handle is told.
     fn clear(&self, state: JobState);
-    /// The job, which is at this address, is over.
-    fn over(&self, job: *const (), state: JobState);
+    /// The job with this hash, which is at this address, is over.
+    fn over(&self, hash: u64, job: *const (), state: JobState);
 }
 
 /// A slot that is found by its key.
@@ -67,10 +68,6 @@ pub(crate) trait Keyed<K>: AnySlot {
 }
 
 impl<K, W: Work> Slot<K, W> {
-    pub(crate) fn put(&self, given: W::Given, tell: Tell<W::Output>) {
-        *lock(&self.work) = Some((W::new(given), tell));
-    }
-
     fn take(&self) -> Option<(W, Tell<W::Output>)> {
         lock(&self.work).take()
     }
@@ -78,19 +75,19 @@ impl<K, W: Work> Slot<K, W> {
 
 impl<K: Key, W: Work> AnySlot for Slot<K, W> {
     fn clear(&self, state: JobState) {
-        let Some((work, tell)) = self.take() else { return };
-        let output = work.output().filter(|_| state == JobState::Done);
+        let Some((mut work, tell)) = self.take() else { return };
+        let output = if state == JobState::Done { work.output() } else { None };
         // Whoever is told, also by the loss of the other end, finds it dropped.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(work)));
-        if let Some(output) = output {
-            task::tell(tell, Ok(output));
+        if let (Some(tell), Some(output)) = (tell, output) {
+            _ = tell.send(Ok(output));
         }
         dropped.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
-    fn over(&self, job: *const (), state: JobState) {
+    fn over(&self, hash: u64, job: *const (), state: JobState) {
         if let Some(table) = self.table.upgrade() {
-            table.over(self.hash, job, state);
+            table.over(hash, job, state);
         }
     }
 }
@@ -101,16 +98,22 @@ impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
     }
 
     fn give_back(&self) -> Option<Unrun> {
-        self.take()?.0.give_back()
+        self.take().map(|(work, _)| unrun(work))
     }
 }
 
+#[derive(Default)]
 struct State {
     stage: Stage,
-    /// Until when the job waits; after that only if it waited and could not run.
+    /// When the run is due that the job waits for, or that is going on; and until when the job waits for it, or did: later,
+    /// if it may be late. After that only if it waited and could not run.
     due: Option<Instant>,
-    /// Of a job that repeats, until it is over.
-    plan: Option<Box<Plan>>,
+    waits_until: Option<Instant>,
+    /// Somebody else than the schedule has said when the run is due.
+    is_users: bool,
+    /// The job, which has its work, runs again and again.
+    repeats: bool,
+    refusals: u32,
     joins: Vec<oneshot::Sender<JobState>>,
 }
 
@@ -119,11 +122,22 @@ enum Stage {
     Waits(Hand),
     /// The work is in the slot until the task takes it.
     Runs {
-        order: Order,
-        /// The task's, once it has begun this run.
-        task: Option<Waker>,
+        /// No further run begins.
+        is_last: bool,
+        /// To where the user has moved the next one.
+        moved: Option<Instant>,
+        /// Ends the run where it next waits, once.
+        abort: Option<AbortHandle>,
+        /// For the task that is to be spawned, once.
+        start: Option<AbortRegistration>,
     },
     Over(JobState, Option<Error>),
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::InHand(Word::default())
+    }
 }
 
 /// A request to the thread that has the timer in hand: to move it, and then to poll it.
@@ -132,19 +146,6 @@ struct Word {
     /// And whether a user asks for that.
     to: Option<(Instant, bool)>,
     poll: bool,
-}
-
-impl Word {
-    const POLL: Self = Self { to: None, poll: true };
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    None,
-    /// This run is the last.
-    Stop,
-    /// This run ends where it next waits, and is the last.
-    Abort,
 }
 
 /// How a job ends for somebody who cancels it.
@@ -157,60 +158,10 @@ pub(crate) enum Cancel {
     Abort,
 }
 
-/// The runs to come of a job that repeats.
-pub(crate) struct Plan {
-    wheel: TimingWheel,
-    /// `None` while the task asks it.
-    schedule: Option<Box<dyn Schedule>>,
-    tolerance: Option<Tolerance>,
-    /// When the next run is due, or the one that is going on was, and until when the job waits for it: later, if it may be
-    /// late.
-    due: Instant,
-    waits_until: Instant,
-    /// Somebody else than the schedule has said when the run is due.
-    is_users: bool,
-    /// To where the user has moved the next run during this one.
-    moved: Option<Instant>,
-    refusals: u64,
-}
-
-impl Plan {
-    /// A plan and its first run. `None` if the schedule has not even one.
-    pub(crate) fn new(wheel: &TimingWheel, mut schedule: Box<dyn Schedule>) -> Option<(Box<Self>, Sleep)> {
-        let due = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)))?;
-        let mut plan = Box::new(Self {
-            wheel: wheel.clone(),
-            tolerance: schedule.tolerance(),
-            schedule: Some(schedule),
-            due,
-            waits_until: due,
-            is_users: false,
-            moved: None,
-            refusals: 0,
-        });
-        let sleep = plan.sleep();
-        Some((plan, sleep))
-    }
-
-    /// A timer for the next run.
-    fn sleep(&mut self) -> Sleep {
-        let sleep = self.wheel.sleep_until(self.due);
-        let sleep = match self.tolerance {
-            Some(tolerance) => sleep.with_tolerance(tolerance),
-            None => sleep,
-        };
-        self.waits_until = sleep.deadline();
-        sleep
-    }
-}
-
 /// A timer, and the waker that it wakes.
 pub(crate) struct Hand {
     sleep: Sleep,
     waker: Waker,
-    /// When the run is due that the timer is set for, and whether somebody else than the schedule has said so.
-    due: Instant,
-    is_users: bool,
 }
 
 type Polled = Poll<Result<(), Error>>;
@@ -225,130 +176,86 @@ fn is_refused(polled: &Polled) -> bool {
     matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
 }
 
-/// How the task goes on after a run.
-pub(crate) enum GoOn {
-    /// With the next run, which is due.
-    Now,
-    /// Not: the job waits, with its work, or was ended by others.
-    Later,
-    /// Not: it has come to its end, or could not go on.
-    Over(Result<(), JobError>),
-}
+/// The first timer of a job, and when the run is due; `None` if it has no run at all.
+pub(crate) type First = Option<(Sleep, Instant)>;
 
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl<K: Key, W: Work> Record<Slot<K, W>> {
-    /// A new job without its work, unless the wheel refuses it. The caller has its timer in hand: the job does not run before
-    /// the timer is [worked at](Self::work_at).
-    pub(crate) fn new(
-        wheel: &TimingWheel,
-        sleep: Sleep,
-        (key, hash, table): (K, u64, Weak<Table<K>>),
-        mut plan: Option<Box<Plan>>,
-    ) -> Result<(Arc<Self>, Hand), Refused> {
-        let record = Arc::new(Self {
-            runtime: wheel.runtime_id(),
-            state: Mutex::new(State::new(Stage::InHand(Word::POLL), Some(sleep.deadline()))),
-            slot: Slot { key, hash, table, work: Mutex::new(None) },
-        });
-        let due = plan.as_ref().map_or(sleep.deadline(), |plan| plan.due);
-        let mut hand = Hand { sleep, waker: Waker::from(record.clone()), due, is_users: false };
-        if let Some(schedule) = plan.as_mut().and_then(|plan| plan.schedule.as_mut()) {
-            let record: Arc<Record<dyn AnySlot>> = record.clone();
-            schedule.attach(PendingRun::of(&record));
-        }
-        let refused = match hand.poll() {
-            Poll::Ready(Err(error)) => Some(error),
-            Poll::Ready(Ok(())) if wheel.is_ended() => Some(Error::shutdown()),
-            _ => None,
+    /// A job that is still to be armed and started.
+    pub(crate) fn new(wheel: &TimingWheel, key: K, hash: u64, table: Weak<Table<K>>) -> Arc<Self> {
+        let slot = Slot { key, table, work: Mutex::new(None) };
+        Arc::new(Self { wheel: wheel.clone(), hash, state: Mutex::default(), slot })
+    }
+
+    /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
+    pub(crate) fn arm(
+        self: &Arc<Self>,
+        first: First,
+        work: &mut W,
+    ) -> Result<Option<(Hand, Polled)>, JobError> {
+        let refused = |error| Err(JobError::refused_by(&self.wheel, error));
+        let Some((sleep, due)) = first else {
+            return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
         };
-        if let Some(error) = refused {
-            return Err(Refused::by_wheel(error, wheel));
+        self.lock().wait_until(&sleep, due);
+        work.attach(PendingRun::of(self.clone()));
+        let mut hand = Hand { sleep, waker: self.clone().into() };
+        match hand.poll() {
+            Poll::Ready(Err(error)) => refused(error),
+            Poll::Ready(Ok(())) if self.wheel.is_ended() => refused(Error::shutdown()),
+            polled => Ok(Some((hand, polled))),
         }
-        record.lock().plan = plan;
-        Ok((record, hand))
     }
 
-    /// A job that is over before it began.
-    pub(crate) fn over(wheel: &TimingWheel, key: K, state: JobState) -> Arc<Self> {
-        let slot = Slot { key, hash: 0, table: Weak::new(), work: Mutex::new(None) };
-        let state = Mutex::new(State::new(Stage::Over(state, None), None));
-        Arc::new(Self { runtime: wheel.runtime_id(), state, slot })
+    /// Gives a job its code. Whoever has armed it then [works at](Self::work_at) its timer: the job does not run before.
+    pub(crate) fn give(&self, work: W, tell: Tell<W::Output>) {
+        *lock(&self.slot.work) = Some((work, tell));
+        self.lock().repeats = W::REPEATS;
     }
 
-    /// Asks the schedule whether the run that is about to begin is left out, if the schedule has planned it. A user's code,
-    /// so not under the lock.
-    pub(crate) fn leaves_out(&self) -> bool {
-        let schedule =
-            self.lock().plan.as_mut().filter(|plan| !plan.is_users).and_then(|plan| plan.schedule.take());
-        let Some(mut schedule) = schedule else { return false };
-        let is_left_out = schedule.leaves_out();
-        if let Some(plan) = &mut self.lock().plan {
-            plan.schedule = Some(schedule);
-        }
-        is_left_out
-    }
-
-    /// Goes on after a run of a job that repeats: as its user has said during the run, or else as the run has `answered`.
-    /// The schedule is a user's code, so it is not asked under the lock.
+    /// Goes on after a run of a job that repeats: as its user has said during the run, or else as `next` says. Takes the work
+    /// if there is a next run.
     pub(crate) fn go_on(
         self: &Arc<Self>,
-        started: Instant,
-        answered: NextRun,
-        work: &mut Option<W>,
-        tell: &mut Tell<W::Output>,
-    ) -> GoOn {
+        next: Next,
+        work: &mut Option<(W, Tell<W::Output>)>,
+    ) -> Result<(), JobError> {
         let mut state = self.lock();
-        let Some(plan) = &mut state.plan else { return GoOn::Later };
-        let Some(mut schedule) = plan.schedule.take() else { return GoOn::Later };
-        let missed =
-            started.saturating_duration_since(plan.waits_until) > MISSED_AFTER.max(plan.wheel.tick());
-        let previous = Previous { due: plan.due, started, ended: Instant::now(), missed };
-        drop(state);
-        let next = answered.or_by(&mut *schedule, previous);
-        let tolerance = schedule.tolerance();
-        let mut state = self.lock();
-        let State { stage: stage @ Stage::Runs { .. }, plan: Some(plan), due, .. } = &mut *state else {
-            return GoOn::Later;
-        };
-        (plan.schedule, plan.tolerance) = (Some(schedule), tolerance);
-        plan.is_users = plan.moved.is_some() || answered != NextRun::BySchedule;
-        let next = match plan.moved.take().or(next) {
-            _ if !matches!(stage, Stage::Runs { order: Order::None, .. }) => Err(Err(JobError::cancelled())),
-            None => Err(Ok(())),
-            Some(_) if plan.wheel.is_ended() => {
-                Err(Err(Refused::by_wheel(Error::shutdown(), &plan.wheel).into()))
-            }
-            Some(next) => Ok(next),
-        };
-        let next = match next {
-            Ok(next) => next,
-            Err(over) => {
-                // So that nobody who comes before the task's end is told to be in time.
-                *stage = Stage::Runs { order: Order::Stop, task: None };
-                return GoOn::Over(over);
-            }
-        };
-        (plan.due, plan.waits_until) = (next, next);
-        if next <= Instant::now() {
-            *stage = Stage::Runs { order: Order::None, task: None };
-            return GoOn::Now;
+        let Stage::Runs { is_last, moved, .. } = &mut state.stage else { return Ok(()) };
+        let moved = moved.take();
+        // Nobody who comes before the task's end is told to be in time.
+        if mem::replace(is_last, true) && state.repeats {
+            return Err(JobError(Kind::Cancelled));
         }
-        let (sleep, is_users) = (plan.sleep(), plan.is_users);
-        *due = Some(plan.waits_until);
-        *stage = Stage::InHand(Word::POLL);
-        *lock(&self.slot.work) = work.take().map(|work| (work, tell.take()));
+        let Some(due) = moved.or(next.due) else { return Ok(()) };
+        let sleep = timer(&self.wheel, due, next.tolerance);
+        state.wait_until(&sleep, due);
+        state.is_users = moved.is_some() || next.is_users;
+        let run = mem::take(&mut state.stage);
+        *lock(&self.slot.work) = work.take();
         drop(state);
-        let mut hand = Hand { sleep, waker: Waker::from(self.clone()), due: next, is_users };
-        if is_refused(&hand.poll()) {
+        drop(run);
+        let mut hand = Hand { sleep, waker: self.clone().into() };
+        let mut polled = hand.poll();
+        if is_refused(&polled) {
             // The runtime's own wheel keeps the time.
             hand.sleep = sleep_until(hand.sleep.deadline());
-            if let Some(plan) = &mut self.lock().plan {
-                plan.refusals += 1;
-            }
+            polled = hand.poll();
+            let mut state = self.lock();
+            state.refusals = state.refusals.saturating_add(1);
         }
-        self.work_at(hand);
-        GoOn::Later
+        self.work_at(hand, polled);
+        Ok(())
+    }
+}
+
+/// A timer for a run that may be late.
+pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Tolerance>) -> Sleep {
+    let sleep = wheel.sleep_until(due);
+    match tolerance {
+        Some(tolerance) => sleep.with_tolerance(tolerance),
+        None => sleep,
     }
 }
 
@@ -358,15 +265,17 @@ const MISSED_AFTER: Duration = Duration::from_millis(5);
 /// By the wheel: the job is due, or the wheel has ended; or by whoever has found that the job is due.
 impl<K: Key, W: Work> Wake for Record<Slot<K, W>> {
     fn wake(self: Arc<Self>) {
-        let state = self.lock();
-        if !matches!(state.stage, Stage::Runs { .. }) {
-            self.request(state, Word::POLL);
+        let mut state = self.lock();
+        let Stage::Runs { start, .. } = &mut state.stage else {
+            self.request(state, Word { to: None, poll: true });
             return;
-        }
-        drop(state);
+        };
         // Nothing, if the task has it.
-        if let Some(work) = self.slot.take() {
-            tokio::spawn(Task::new(self, work).run());
+        let start = start.take();
+        drop(state);
+        if let Some(abort) = start {
+            let work = self.slot.take();
+            tokio::spawn(Task::new(self, work).run(abort));
         }
     }
 }
@@ -376,39 +285,37 @@ impl<S: AnySlot + ?Sized> Record<S> {
         lock(&self.state)
     }
 
-    /// Does with the timer what is asked, or leaves word for whoever has it in hand. Tells whether a move was in time.
+    /// Does with the timer of a pending job what is asked, or leaves word for whoever has it in hand. Tells whether there was
+    /// one, and a move was in time.
     fn request(&self, mut state: Guard<'_>, word: Word) -> bool {
         match mem::replace(&mut state.stage, Stage::InHand(word)) {
             Stage::Waits(hand) => {
                 drop(state);
-                return self.work_at(hand);
+                self.work_at(hand, Poll::Pending)
             }
             Stage::InHand(before) => {
-                let word = Word { to: word.to.or(before.to), poll: word.poll || before.poll };
-                state.stage = Stage::InHand(word);
+                state.stage =
+                    Stage::InHand(Word { to: word.to.or(before.to), poll: word.poll || before.poll });
+                true
             }
-            stage => state.stage = stage,
+            stage => {
+                state.stage = stage;
+                false
+            }
         }
-        true
     }
 
     /// Does with the timer in hand what is asked of it, and puts it down. Tells whether the first move was in time.
-    pub(crate) fn work_at(&self, mut hand: Hand) -> bool {
-        let (mut polled, mut is_in_time, mut wait) = (Poll::Pending, None, Duration::from_millis(1));
+    pub(crate) fn work_at(&self, mut hand: Hand, mut polled: Polled) -> bool {
+        let (mut is_in_time, mut wait) = (None, Duration::from_millis(1));
         loop {
             let mut state = self.lock();
             let Stage::InHand(word) = &mut state.stage else {
                 // Ended meanwhile. The hand is dropped without the lock.
-                let over = state.info().state;
                 drop(state);
-                self.slot.over(ptr::from_ref(self).cast(), over);
-                if over == JobState::Done {
-                    // By its schedule, maybe before it had its work.
-                    self.slot.clear(over);
-                }
-                break;
+                return is_in_time.unwrap_or(true);
             };
-            if let Some((to, is_users)) = word.to.take() {
+            if let Some((to, is_users)) = word.to {
                 drop(state);
                 let moved = self.move_in_hand(&mut hand, to, is_users);
                 polled = moved.unwrap_or(polled);
@@ -420,26 +327,23 @@ impl<S: AnySlot + ?Sized> Record<S> {
                 polled = hand.poll();
                 continue;
             }
-            match polled {
+            let error = match polled {
                 Poll::Pending => {
                     state.stage = Stage::Waits(hand);
-                    break;
+                    return is_in_time.unwrap_or(true);
                 }
-                Poll::Ready(Err(error)) => {
-                    self.end(state, JobState::CouldNotRun, Some(error), false);
-                    break;
-                }
-                Poll::Ready(Ok(())) if state.plan.as_ref().is_some_and(|plan| plan.wheel.is_ended()) => {
-                    self.end(state, JobState::CouldNotRun, Some(Error::shutdown()), false);
-                    break;
-                }
-                Poll::Ready(Ok(())) if Handle::try_current().ok().map(|here| here.id()) == self.runtime => {
-                    state.stage = Stage::Runs { order: Order::None, task: None };
-                    state.due = None;
+                Poll::Ready(Err(error)) => error,
+                Poll::Ready(Ok(())) if self.wheel.is_ended() => Error::shutdown(),
+                Poll::Ready(Ok(()))
+                    if Handle::try_current().ok().map(|here| here.id()) == self.wheel.runtime_id() =>
+                {
+                    let (abort, start) = AbortHandle::new_pair();
+                    let (is_last, abort, start) = (!state.repeats, Some(abort), Some(start));
+                    state.stage = Stage::Runs { is_last, moved: None, abort, start };
                     drop(state);
                     // Which spawns the task.
                     hand.waker.wake();
-                    break;
+                    return is_in_time.unwrap_or(true);
                 }
                 Poll::Ready(Ok(())) => {
                     drop(state);
@@ -447,61 +351,57 @@ impl<S: AnySlot + ?Sized> Record<S> {
                     hand.sleep.reset_after(wait);
                     wait *= 2;
                     polled = hand.poll();
+                    continue;
                 }
-            }
+            };
+            self.end(state, JobState::CouldNotRun, Some(error));
+            self.slot.clear(JobState::CouldNotRun);
+            return false;
         }
-        is_in_time.unwrap_or(true)
     }
 
-    /// Moves a timer that the caller has in hand, and notes until when the job waits. If the wheel is full, and the timer
-    /// is coming due and would need a new place, it stays: then the wheel has woken the job or is about to.
+    /// Moves a timer that the caller has in hand, and notes when the job is due. If the wheel is full, and the timer is coming
+    /// due and would need a new place, it stays: then the wheel has woken the job or is about to.
     fn move_in_hand(&self, hand: &mut Hand, to: Instant, is_users: bool) -> Option<Polled> {
         let before = hand.sleep.deadline();
         Pin::new(&mut hand.sleep).reset(to);
         let polled = Some(hand.poll()).filter(|polled| !is_refused(polled));
-        if polled.is_some() {
-            (hand.due, hand.is_users) = (to, is_users);
-        } else {
+        if polled.is_none() {
             Pin::new(&mut hand.sleep).reset(before);
         }
         let mut state = self.lock();
-        // Unless somebody has asked for another time since.
-        if matches!(state.stage, Stage::InHand(Word { to: None, .. })) {
-            let waits_until = hand.sleep.deadline();
-            state.due = Some(waits_until);
-            if let Some(plan) = &mut state.plan {
-                // A run that is moved to the past has missed nothing.
-                let is_past = matches!(polled, Some(Poll::Ready(_)));
-                let due = if is_past { hand.due.max(Instant::now()) } else { hand.due };
-                (plan.is_users, plan.due, plan.waits_until) = (hand.is_users, due, waits_until.max(due));
-            }
+        if let Stage::InHand(word) = &mut state.stage
+            && word.to == Some((to, is_users))
+        {
+            word.to = None;
+        }
+        if let Some(polled) = polled {
+            // A run that is moved to the past has missed nothing.
+            let due = if polled.is_ready() { to.max(Instant::now()) } else { to };
+            state.wait_until(&hand.sleep, due);
+            state.is_users = is_users;
         }
         polled
     }
 
-    /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. Drops
-    /// what it has, without the lock.
-    fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>, keeps_work: bool) {
-        let was_pending = state.is_pending();
-        if error.is_none() {
-            state.due = None;
+    /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. What it
+    /// would run stays in the slot.
+    fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>) {
+        let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
+        if !was_pending || error.is_none() {
+            state.waits_until = None;
         }
         let stage = mem::replace(&mut state.stage, Stage::Over(over, error));
-        let (plan, joins) = (state.plan.take(), mem::take(&mut state.joins));
+        let joins = mem::take(&mut state.joins);
         drop(state);
         // Whoever cancels a job that waits has taken it out of the list.
         if !was_pending || over != JobState::Cancelled {
-            self.slot.over(ptr::from_ref(self).cast(), over);
+            self.slot.over(self.hash, ptr::from_ref(self).cast(), over);
         }
         for join in joins {
-            contained(|| _ = join.send(over));
+            _ = caught(|| join.send(over));
         }
         drop(stage);
-        if !keeps_work {
-            // It may panic; the plan, which has the schedule, is dropped all the same.
-            self.slot.clear(over);
-        }
-        drop(plan);
     }
 
     pub(crate) fn info(&self) -> JobInfo {
@@ -509,10 +409,10 @@ impl<S: AnySlot + ?Sized> Record<S> {
     }
 
     /// Why the job has no output.
-    pub(crate) fn error(&self, wheel: &TimingWheel) -> JobError {
+    pub(crate) fn error(&self) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => Refused::by_wheel(error, wheel).into(),
-            _ => JobError::cancelled(),
+            Stage::Over(_, Some(error)) => JobError::refused_by(&self.wheel, error),
+            _ => JobError(Kind::Cancelled),
         }
     }
 
@@ -528,119 +428,101 @@ impl<S: AnySlot + ?Sized> Record<S> {
             }
             state.joins.push(tell);
         }
-        Join::new(told)
+        Join(told)
     }
 
     /// Ends a job as `how` says, for its handle, or for whoever has taken it out of the list. Returns how it was found, and
     /// whether this has made a difference.
     pub(crate) fn cancel(&self, how: Cancel) -> (JobInfo, bool) {
         let mut state = self.lock();
-        let (info, repeats) = (state.info(), state.plan.is_some());
+        let info = state.info();
         let is_changed = match &mut state.stage {
-            Stage::Waits(_) | Stage::InHand(_) if how == Cancel::KeepWork => {
-                contained(|| self.end(state, JobState::Cancelled, None, true));
-                true
-            }
             Stage::Waits(_) | Stage::InHand(_) => {
-                self.end(state, JobState::Cancelled, None, false);
-                true
-            }
-            Stage::Runs { order, task } if how == Cancel::Abort && *order != Order::Abort => {
-                *order = Order::Abort;
-                let task = task.take();
-                drop(state);
-                if let Some(task) = task {
-                    task.wake();
+                self.end(state, JobState::Cancelled, None);
+                if how != Cancel::KeepWork {
+                    self.slot.clear(JobState::Cancelled);
                 }
                 true
             }
-            Stage::Runs { order: order @ Order::None, .. } if repeats => {
-                *order = Order::Stop;
-                true
+            Stage::Runs { is_last, abort, .. } if how == Cancel::Abort => {
+                *is_last = true;
+                let abort = abort.take();
+                drop(state);
+                abort.map(|abort| abort.abort()).is_some()
             }
-            Stage::Runs { .. } | Stage::Over(..) => false,
+            Stage::Runs { is_last, .. } => !mem::replace(is_last, true),
+            Stage::Over(..) => false,
         };
         (info, is_changed)
     }
 
-    /// Moves the next run, for a user, and tells whether it is due then.
+    /// Moves the next run, for a user, and tells whether it is due then. During a run this is the one after it, if the job
+    /// repeats.
     pub(crate) fn reset(&self, to: Instant) -> bool {
-        self.move_run(self.lock(), true, to)
-    }
-
-    /// Moves a pending run; or notes the move for the run after one that is going on, if a user asks for that. Tells whether
-    /// it was in time.
-    fn move_run(&self, mut guard: Guard<'_>, is_users: bool, to: Instant) -> bool {
-        let State { stage, plan, .. } = &mut *guard;
-        match (stage, plan) {
-            (Stage::Runs { order: Order::None, .. }, Some(plan)) if is_users => {
-                plan.moved = Some(to);
-                return true;
-            }
-            (Stage::Runs { .. } | Stage::Over(..), _) => return false,
-            (_, Some(plan)) => (plan.is_users, plan.due, plan.waits_until) = (is_users, to, to),
-            (_, None) => {}
+        let mut state = self.lock();
+        if let Stage::Runs { is_last: false, moved, .. } = &mut state.stage {
+            *moved = Some(to);
+            return true;
         }
-        guard.due = Some(to);
-        let is_moved = self.request(guard, Word { to: Some((to, is_users)), poll: false });
-        // The wheel may have ended.
-        is_moved && !matches!(self.lock().stage, Stage::Over(_, Some(_)))
+        self.request(state, Word { to: Some((to, true)), poll: false })
     }
 
     /// Changes the schedule's answer, unless the user has moved the run.
     pub(crate) fn replan(&self, next: Option<Instant>) -> Replanned {
         let state = self.lock();
-        let is_done = match (state.plan.as_ref().filter(|_| state.is_pending()), next) {
-            (None, _) => false,
-            (Some(plan), _) if plan.is_users => return Replanned::MovedByUser,
-            (Some(_), Some(next)) => self.move_run(state, false, next),
-            (Some(_), None) => {
-                self.end(state, JobState::Done, None, false);
+        let is_users = match state.stage {
+            Stage::InHand(Word { to: Some((_, is_users)), .. }) if state.repeats => is_users,
+            Stage::InHand(_) | Stage::Waits(_) if state.repeats => state.is_users,
+            _ => return Replanned::NotPending,
+        };
+        let is_done = match next {
+            _ if is_users => return Replanned::MovedByUser,
+            Some(next) => self.request(state, Word { to: Some((next, false)), poll: false }),
+            None => {
+                self.end(state, JobState::Done, None);
+                self.slot.clear(JobState::Done);
                 true
             }
         };
         if is_done { Replanned::Done } else { Replanned::NotPending }
     }
 
-    /// A poll of the task begins. Tells whether its run goes on; `task` is woken if that changes.
-    pub(crate) fn goes_on(&self, task: &Waker) -> bool {
-        let mut state = self.lock();
-        let Stage::Runs { order, task: known } = &mut state.stage else { return false };
-        // Whoever cancels a job that repeats is told that no further run begins.
-        if *order == Order::Abort || (*order == Order::Stop && known.is_none()) {
-            return false;
-        }
-        // tokio's, and so neither cloned nor dropped by code of a user's.
-        if !known.as_ref().is_some_and(|known| known.will_wake(task)) {
-            *known = Some(task.clone());
-        }
-        true
+    /// Whether the schedule has planned the run that is about to begin; `None` if no further run begins.
+    pub(crate) fn begins(&self) -> Option<bool> {
+        let state = self.lock();
+        let is_cancelled = state.repeats && matches!(state.stage, Stage::Runs { is_last: true, .. });
+        (!is_cancelled).then_some(!state.is_users)
     }
 
-    /// The task is at its end.
-    pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
-        let state = self.lock();
-        if matches!(state.stage, Stage::Runs { .. }) {
-            self.end(state, over, error, false);
-        }
+    /// The run that ends now.
+    pub(crate) fn previous(&self, started: Instant) -> Previous {
+        let State { due, waits_until, .. } = *self.lock();
+        let late = started.saturating_duration_since(waits_until.unwrap_or(started));
+        let missed = late > MISSED_AFTER.max(self.wheel.tick());
+        Previous { due: due.unwrap_or(started), started, ended: Instant::now(), missed }
+    }
+
+    /// The job, which has no timer, is over: it could not go on, or is done.
+    pub(crate) fn finish(&self, error: Option<&JobError>) {
+        let over = error.map_or(JobState::Done, JobError::state);
+        self.end(self.lock(), over, error.and_then(JobError::reason));
+        self.slot.clear(over);
     }
 }
 
 impl State {
-    const fn new(stage: Stage, due: Option<Instant>) -> Self {
-        Self { stage, due, plan: None, joins: Vec::new() }
-    }
-
-    const fn is_pending(&self) -> bool {
-        matches!(self.stage, Stage::InHand(_) | Stage::Waits(_))
+    /// The job waits by this timer for a run.
+    fn wait_until(&mut self, sleep: &Sleep, due: Instant) {
+        (self.due, self.waits_until) = (Some(due), Some(sleep.deadline().max(due)));
     }
 
     fn info(&self) -> JobInfo {
-        let state = match self.stage {
-            Stage::InHand(_) | Stage::Waits(_) => JobState::Pending,
-            Stage::Runs { .. } => JobState::Running,
-            Stage::Over(state, _) => state,
+        let (state, due) = match self.stage {
+            Stage::InHand(Word { to: Some((to, _)), .. }) => (JobState::Pending, Some(to)),
+            Stage::InHand(_) | Stage::Waits(_) => (JobState::Pending, self.waits_until),
+            Stage::Runs { .. } => (JobState::Running, None),
+            Stage::Over(over, _) => (over, self.waits_until),
         };
-        JobInfo { state, due: self.due, refusals: self.plan.as_ref().map_or(0, |plan| plan.refusals) }
+        JobInfo { state, due, refusals: self.refusals.into() }
     }
 }

@@ -385,15 +385,12 @@ pub enum NextRun {
     Never,
 }
 
-impl NextRun {
-    pub(crate) fn or_by(self, schedule: &mut dyn Schedule, previous: Previous) -> Option<Instant> {
-        match self {
-            Self::BySchedule => schedule.next(previous),
-            Self::After(delay) => Some(later(previous.ended, delay)),
-            Self::At(instant) => Some(instant),
-            Self::Never => None,
-        }
-    }
+/// When the run that follows is due, how late it may be, and whether somebody else than the schedule has said so.
+#[derive(Default)]
+pub(crate) struct Next {
+    pub(crate) due: Option<Instant>,
+    pub(crate) tolerance: Option<Tolerance>,
+    pub(crate) is_users: bool,
 }
 
 /// The output of a repeating job's futures: `()`, or a [`NextRun`], or none if they never return.
@@ -468,8 +465,8 @@ pub(crate) fn later(instant: Instant, delay: Duration) -> Instant {
 pub struct PendingRun(Weak<Record<dyn AnySlot>>);
 
 impl PendingRun {
-    pub(crate) fn of(job: &Arc<Record<dyn AnySlot>>) -> Self {
-        Self(Arc::downgrade(job))
+    pub(crate) fn of(job: Arc<Record<dyn AnySlot>>) -> Self {
+        Self(Arc::downgrade(&job))
     }
 
     /// Changes the schedule's last answer to `next`: moves the run there, or ends the job if `next` is `None`, unless the

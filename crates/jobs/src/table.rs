@@ -1,13 +1,13 @@
 //! The list of jobs by keys, in parts with a lock each. No code of a user's runs under a lock: keys are compared outside.
 
-use std::borrow::Borrow;
 use std::hash::RandomState;
-use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use equivalent::Equivalent;
 use hashbrown::HashTable;
 
+use crate::error::JobError;
 use crate::info::JobState;
 use crate::lock;
 use crate::record::{Keyed, Record};
@@ -27,6 +27,8 @@ pub(crate) struct Table<K> {
 struct Part<K> {
     /// Several jobs may have the same hash.
     jobs: HashTable<Entry<K>>,
+    /// How many were listed so far.
+    listed: u64,
     is_shut_down: bool,
 }
 
@@ -41,14 +43,15 @@ pub(crate) fn address<S: ?Sized>(job: &Arc<Record<S>>) -> *const () {
 }
 
 impl<K> Part<K> {
-    fn under(&self, hash: u64) -> impl Iterator<Item = &Listed<K>> {
-        self.jobs.iter_hash(hash).filter(move |entry| entry.hash == hash).map(|entry| &entry.job)
+    fn take(&mut self, hash: u64, job: *const ()) -> Option<Listed<K>> {
+        let found = self.jobs.find_entry(hash, |entry| address(&entry.job) == job).ok()?;
+        Some(found.remove().0.job)
     }
 }
 
 impl<K> Table<K> {
     pub(crate) fn new() -> Self {
-        let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_shut_down: false });
+        let part = |_| Mutex::new(Part { jobs: HashTable::new(), listed: 0, is_shut_down: false });
         Self { parts: std::array::from_fn(part), hasher: RandomState::new(), panicked: AtomicU64::new(0) }
     }
 
@@ -74,18 +77,16 @@ impl<K> Table<K> {
         lock(&self.parts[0]).is_shut_down
     }
 
-    pub(crate) fn all(&self) -> Vec<(u64, Listed<K>)> {
+    pub(crate) fn all(&self) -> Vec<Listed<K>> {
         let mut all = Vec::new();
         for part in &self.parts {
-            all.extend(lock(part).jobs.iter().map(|entry| (entry.hash, entry.job.clone())));
+            all.extend(lock(part).jobs.iter().map(|entry| entry.job.clone()));
         }
         all
     }
 
     pub(crate) fn take_at(&self, hash: u64, job: *const ()) -> Option<Listed<K>> {
-        let mut part = self.part(hash);
-        let found = part.jobs.find_entry(hash, |entry| address(&entry.job) == job).ok()?;
-        Some(found.remove().0.job)
+        self.part(hash).take(hash, job)
     }
 
     /// A job is over: it leaves the list, unless it could not run, so that nothing is lost unseen.
@@ -94,58 +95,48 @@ impl<K> Table<K> {
             self.panicked.fetch_add(1, Ordering::Relaxed);
         }
         if state != JobState::CouldNotRun {
-            let job = self.take_at(hash, job);
-            drop(job);
+            drop(self.take_at(hash, job));
         }
     }
-}
 
-impl<K> Table<K> {
-    pub(crate) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<Listed<K>>
-    where
-        K: Borrow<Q>,
-    {
-        let part = self.part(hash);
-        let mut under = part.under(hash);
-        let first = under.next()?.clone();
-        let more: Vec<_> = under.cloned().collect();
-        drop(part);
-        [first].into_iter().chain(more).find(|job| job.slot.key().borrow() == key)
+    pub(crate) fn find(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
+        self.look_up(hash, key).0
     }
 
-    /// Lists a job, to which `put` gives its code, and returns the one that had its key. Gives the code back if the jobs were
-    /// shut down.
-    pub(crate) fn list<G>(
-        &self,
-        hash: u64,
-        job: Listed<K>,
-        given: G,
-        put: impl FnOnce(G),
-    ) -> Result<Option<Listed<K>>, G>
+    /// The job with this key, and how many had been listed in its part by then.
+    fn look_up(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> (Option<Listed<K>>, Option<u64>) {
+        let part = self.part(hash);
+        let listed = part.listed;
+        let mut under =
+            part.jobs.iter_hash(hash).filter(|entry| entry.hash == hash).map(|entry| entry.job.clone());
+        let (first, more) = (under.next(), under.collect::<Vec<_>>());
+        drop(part);
+        (first.into_iter().chain(more).find(|job| key.equivalent(job.slot.key())), Some(listed))
+    }
+
+    /// Lists a job, gives it its code by `give`, and returns the one that had its key; unless the jobs were shut down.
+    pub(crate) fn list(&self, job: Listed<K>, give: impl FnOnce()) -> Result<Option<Listed<K>>, JobError>
     where
         K: Eq,
     {
-        let (mut seen, mut same) = (Vec::<Listed<K>>::new(), None::<Listed<K>>);
+        let (mut same, mut listed) = (None::<Listed<K>>, None);
         loop {
-            let mut part = self.part(hash);
+            let mut part = self.part(job.hash);
             if part.is_shut_down {
-                return Err(given);
+                return Err(JobError::refused_by_jobs());
             }
-            if part.under(hash).map(address).eq(seen.iter().map(address)) {
-                put(given);
-                if let Some(same) = &same
-                    && let Some(entry) = part.jobs.find_mut(hash, |entry| Arc::ptr_eq(&entry.job, same))
-                {
-                    return Ok(Some(mem::replace(&mut entry.job, job)));
-                }
-                part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
-                return Ok(None);
+            // Another that was listed after the look may have the key.
+            let is_free = || part.jobs.find(job.hash, |entry| entry.hash == job.hash).is_none();
+            if listed == Some(part.listed) || is_free() {
+                part.listed += 1;
+                give();
+                // `same` itself, which may be the last reference, is dropped without the lock.
+                let replaced = same.as_ref().and_then(|same| part.take(same.hash, address(same)));
+                part.jobs.insert_unique(job.hash, Entry { hash: job.hash, job }, |entry| entry.hash);
+                return Ok(replaced);
             }
-            let now = part.under(hash).cloned().collect();
             drop(part);
-            let before = mem::replace(&mut seen, now);
-            drop(before);
-            same = seen.iter().find(|other| other.slot.key() == job.slot.key()).cloned();
+            (same, listed) = self.look_up(job.hash, job.slot.key());
         }
     }
 }

@@ -1,23 +1,21 @@
 //! The task of a job, and what it runs: a future, or those of a closure, one after the other.
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::time::Duration;
 
 use futures::FutureExt;
-use timingwheel::Error;
+use futures::future::{AbortRegistration, Abortable};
+use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use crate::contained;
-use crate::error::JobError;
-use crate::info::JobState;
+use crate::caught;
+use crate::error::{JobError, Kind};
 use crate::jobs::Key;
-use crate::record::{GoOn, Record, Slot};
-use crate::schedule::{Answer, NextRun, Runs};
+use crate::record::{First, Record, Slot, timer};
+use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
 
 /// A future of a job that has not run.
 pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -25,200 +23,197 @@ pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The way to the task that awaits the output of a job, if there is a handle.
 pub(crate) type Tell<T> = Option<oneshot::Sender<Result<T, JobError>>>;
 
-pub(crate) fn tell<T>(tell: Tell<T>, result: Result<T, JobError>) {
-    if let Some(tell) = tell {
-        _ = tell.send(result);
-    }
-}
+/// What a run returns.
+type Answered<W> = <<W as Work>::Run as Future>::Output;
 
 /// The code of a job.
 pub(crate) trait Work: Send + Sized + 'static {
     type Output: Send + 'static;
     /// The future or closure that the user has given.
-    type Given;
+    type Code;
     type Run: Future + Send;
+    const REPEATS: bool;
 
-    fn new(given: Self::Given) -> Self;
+    /// Learns what moves its runs.
+    fn attach(&mut self, _run: PendingRun) {}
 
-    /// The next run, if there is one.
-    fn begin(&mut self) -> Option<Self::Run>;
+    /// The next run, unless the schedule, which may have planned it, leaves it out.
+    fn begin(&mut self, is_planned: bool) -> Option<Self::Run>;
 
-    /// What comes of a run.
-    fn ran(&mut self, answer: <Self::Run as Future>::Output) -> Ran<Self::Output>;
+    /// When the run that follows is due, by the answer of the one before if that was not left out.
+    fn next(&mut self, answer: Option<Answered<Self>>, previous: Previous) -> Next;
 
     /// The output of a job that has no further run.
-    fn output(&self) -> Option<Self::Output>;
+    fn output(&mut self) -> Option<Self::Output>;
 
-    /// The next run, for a user who takes the work back.
-    fn give_back(self) -> Option<Unrun>;
+    /// The code of a job that has not begun.
+    fn code(self) -> Self::Code;
 }
 
-/// The result of a run.
-pub(crate) enum Ran<T> {
-    Over(T),
-    Again(NextRun),
+/// A future that runs once, and then its output.
+pub(crate) struct Once<F: Future>(Option<F>, Option<F::Output>);
+
+impl<F: Future> Once<F> {
+    /// And its first timer.
+    pub(crate) fn new(sleep: Sleep, future: F) -> (First, Self) {
+        let due = sleep.deadline();
+        (Some((sleep, due)), Self(Some(future), None))
+    }
 }
 
-/// Code of a user's that is dropped without a panic, if nobody takes it.
+impl<F: Future<Output: Send + 'static> + Send + 'static> Work for Once<F> {
+    type Output = F::Output;
+    type Code = F;
+    type Run = F;
+    const REPEATS: bool = false;
+
+    fn begin(&mut self, _is_planned: bool) -> Option<F> {
+        self.0.take()
+    }
+
+    fn next(&mut self, output: Option<F::Output>, _previous: Previous) -> Next {
+        self.1 = output;
+        Next::default()
+    }
+
+    fn output(&mut self) -> Option<F::Output> {
+        self.1.take()
+    }
+
+    fn code(self) -> F {
+        self.0.expect("the job has not begun")
+    }
+}
+
+/// A closure whose futures run one after the other, by a schedule, and how many have.
+pub(crate) struct Repeat<F, S> {
+    make: F,
+    schedule: S,
+    runs: u64,
+}
+
+impl<F: Runs, S: Schedule> Repeat<F, S> {
+    /// And its first timer.
+    pub(crate) fn new(wheel: &TimingWheel, mut schedule: S, make: F) -> (First, Self) {
+        let first = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)));
+        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), due));
+        (first, Self { make, schedule, runs: 0 })
+    }
+}
+
+impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
+    type Output = u64;
+    type Code = F;
+    type Run = F::Run;
+    const REPEATS: bool = true;
+
+    fn attach(&mut self, run: PendingRun) {
+        self.schedule.attach(run);
+    }
+
+    fn begin(&mut self, is_planned: bool) -> Option<F::Run> {
+        (!is_planned || !self.schedule.leaves_out()).then(|| self.make.run())
+    }
+
+    fn next(&mut self, answer: Option<Answered<Self>>, previous: Previous) -> Next {
+        self.runs += u64::from(answer.is_some());
+        let answer = answer.map_or(NextRun::BySchedule, Answer::next_run);
+        let due = match answer {
+            NextRun::BySchedule => self.schedule.next(previous),
+            NextRun::After(delay) => Some(later(previous.ended, delay)),
+            NextRun::At(instant) => Some(instant),
+            NextRun::Never => None,
+        };
+        Next { due, tolerance: self.schedule.tolerance(), is_users: answer != NextRun::BySchedule }
+    }
+
+    fn output(&mut self) -> Option<u64> {
+        Some(self.runs)
+    }
+
+    fn code(self) -> F {
+        self.make
+    }
+}
+
+/// Code of a user's that is dropped without a panic.
 struct Kept<T>(Option<T>);
 
 impl<T> Drop for Kept<T> {
     fn drop(&mut self) {
-        contained(|| self.0 = None);
+        _ = caught(|| self.0 = None);
     }
 }
 
-/// The run that `code` is to have.
-fn unrun<T: Send + 'static, R>(code: T, run: impl FnOnce(T) -> R + Send + 'static) -> Unrun
-where
-    R: Future + Send,
-{
-    let mut kept = Kept(Some(code));
+/// The next run, for a user who takes the work back.
+pub(crate) fn unrun<W: Work>(work: W) -> Unrun {
+    let mut work = Kept(Some(work));
     Box::pin(async move {
-        if let Some(code) = kept.0.take() {
-            run(code).await;
+        if let Some(run) = work.0.as_mut().and_then(|work| work.begin(false)) {
+            run.await;
         }
     })
 }
 
-/// A future that runs once, until it does.
-pub(crate) struct Once<F>(Option<F>);
-
-impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
-    type Output = F::Output;
-    type Given = F;
-    type Run = F;
-
-    fn new(future: F) -> Self {
-        Self(Some(future))
-    }
-
-    fn begin(&mut self) -> Option<F> {
-        self.0.take()
-    }
-
-    fn ran(&mut self, output: F::Output) -> Ran<F::Output> {
-        Ran::Over(output)
-    }
-
-    fn output(&self) -> Option<F::Output> {
-        None
-    }
-
-    fn give_back(self) -> Option<Unrun> {
-        Some(unrun(self.0?, |future| future))
-    }
-}
-
-/// A closure whose futures run one after the other, and how many have.
-pub(crate) struct Repeat<F>(F, u64);
-
-impl<F: Runs> Work for Repeat<F> {
-    type Output = u64;
-    type Given = F;
-    type Run = F::Run;
-
-    fn new(make: F) -> Self {
-        Self(make, 0)
-    }
-
-    fn begin(&mut self) -> Option<F::Run> {
-        Some(self.0.run())
-    }
-
-    fn ran(&mut self, answer: <F::Run as Future>::Output) -> Ran<u64> {
-        self.1 += 1;
-        Ran::Again(answer.next_run())
-    }
-
-    fn output(&self) -> Option<u64> {
-        Some(self.1)
-    }
-
-    fn give_back(self) -> Option<Unrun> {
-        Some(unrun(self.0, |mut make| async move { make.run().await }))
-    }
-}
-
-/// A run of a job, and those that are due when it is over. It is dropped in this order: whoever is told by the loss of the
-/// other end finds the work dropped, and the record told.
+/// A run of a job, in a task that may be dropped before its end, as where the runtime is shut down.
 pub(crate) struct Task<K: Key, W: Work> {
-    work: W,
-    unfinished: Unfinished<K, W>,
-    tell: Tell<W::Output>,
-}
-
-/// The record of a job whose task may be dropped before its end, as where the runtime is shut down.
-struct Unfinished<K: Key, W: Work> {
     record: Arc<Record<Slot<K, W>>>,
-    is_finished: bool,
+    /// Until the job waits again, or is over.
+    work: Option<(W, Tell<W::Output>)>,
 }
 
-impl<K: Key, W: Work> Drop for Unfinished<K, W> {
+impl<K: Key, W: Work> Drop for Task<K, W> {
     fn drop(&mut self) {
-        if !self.is_finished {
-            self.record.finish(JobState::CouldNotRun, Some(Error::shutdown()));
+        if self.work.is_some() {
+            self.end(Err(JobError::refused_by(&self.record.wheel, Error::shutdown())));
         }
     }
 }
 
 impl<K: Key, W: Work> Task<K, W> {
-    pub(crate) fn new(record: Arc<Record<Slot<K, W>>>, (work, tell): (W, Tell<W::Output>)) -> Self {
-        Self { work, unfinished: Unfinished { record, is_finished: false }, tell }
+    pub(crate) const fn new(record: Arc<Record<Slot<K, W>>>, work: Option<(W, Tell<W::Output>)>) -> Self {
+        Self { record, work }
     }
 
-    pub(crate) async fn run(self) {
-        let Self { mut tell, mut unfinished, work } = self;
-        let mut work = Some(work);
-        let ended = AssertUnwindSafe(runs(&unfinished.record, &mut work, &mut tell)).catch_unwind().await;
-        // Before anybody is told.
-        contained(|| work = None);
-        unfinished.is_finished = true;
-        let Some(result) = ended.unwrap_or_else(|panic| Some(Err(JobError::panicked(panic)))) else { return };
-        let (state, error) = match &result {
-            Ok(_) => (JobState::Done, None),
-            Err(error) => (error.state(), error.reason()),
-        };
-        unfinished.record.finish(state, error);
-        self::tell(tell, result);
-    }
-}
-
-/// The job's result; or nothing, if it waits again or others have ended it.
-async fn runs<K: Key, W: Work>(
-    record: &Arc<Record<Slot<K, W>>>,
-    work: &mut Option<W>,
-    tell: &mut Tell<W::Output>,
-) -> Option<Result<W::Output, JobError>> {
-    loop {
-        if !poll_fn(|cx| Poll::Ready(record.goes_on(cx.waker()))).await {
-            return Some(Err(JobError::cancelled()));
-        }
+    pub(crate) async fn run(mut self, abort: AbortRegistration) {
         let started = Instant::now();
-        let answered = if record.leaves_out() {
-            NextRun::BySchedule
-        } else {
-            let work = work.as_mut()?;
-            let mut run = pin!(Some(work.begin()?));
-            let ran = poll_fn(|cx| match (record.goes_on(cx.waker()), run.as_mut().as_pin_mut()) {
-                (true, Some(run)) => run.poll(cx).map(|answer| Some(work.ran(answer))),
-                _ => Poll::Ready(None),
-            });
-            let ran = AssertUnwindSafe(ran).catch_unwind().await;
-            // Here, and not while a panic unwinds: a second one would abort the process.
-            let dropped = catch_unwind(AssertUnwindSafe(|| run.set(None)));
-            match ran.and_then(|ran| dropped.map(|()| ran)).unwrap_or_else(|panic| resume_unwind(panic)) {
-                Some(Ran::Again(next)) => next,
-                Some(Ran::Over(output)) => return Some(Ok(output)),
-                None => return Some(Err(JobError::cancelled())),
-            }
+        let ended = match self.answer(abort).await {
+            Ok(answer) => self.go_on(started, answer),
+            Err(error) => Err(error),
         };
-        match record.go_on(started, answered, work, tell) {
-            // Others first.
-            GoOn::Now => yield_now().await,
-            GoOn::Later => return None,
-            GoOn::Over(Ok(())) => return work.as_ref()?.output().map(Ok),
-            GoOn::Over(Err(error)) => return Some(Err(error)),
+        self.end(ended);
+    }
+
+    /// Runs, unless the run is left out.
+    async fn answer(&mut self, abort: AbortRegistration) -> Result<Option<Answered<W>>, JobError> {
+        let is_planned = self.record.begins().ok_or(JobError(Kind::Cancelled))?;
+        let Some((work, _)) = &mut self.work else { return Ok(None) };
+        let Some(run) = caught(|| work.begin(is_planned))? else { return Ok(None) };
+        let mut run = pin!(Some(Abortable::new(run, abort)));
+        let polls = AssertUnwindSafe(run.as_mut().as_pin_mut().expect("it is dropped below"));
+        let answered = polls.catch_unwind().await;
+        // Here, and not while a panic unwinds: a second one would abort the process.
+        let dropped = caught(|| run.set(None));
+        let answer = answered.map_err(JobError::panicked)?;
+        dropped.and(answer.map(Some).map_err(|_| JobError(Kind::Cancelled)))
+    }
+
+    /// The job waits again, if there is a next run.
+    fn go_on(&mut self, started: Instant, answer: Option<Answered<W>>) -> Result<(), JobError> {
+        let Some((work, _)) = &mut self.work else { return Ok(()) };
+        let previous = self.record.previous(started);
+        let next = caught(|| work.next(answer, previous))?;
+        self.record.go_on(next, &mut self.work)
+    }
+
+    /// Ends the job, unless it waits again. Whoever is told finds the work dropped, and the record told.
+    fn end(&mut self, ended: Result<(), JobError>) {
+        let Some((mut work, tell)) = self.work.take() else { return };
+        let result = ended.map(|()| work.output());
+        _ = caught(|| drop(work));
+        self.record.finish(result.as_ref().err());
+        if let (Some(tell), Some(result)) = (tell, result.transpose()) {
+            _ = tell.send(result);
         }
     }
 }

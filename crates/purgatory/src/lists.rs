@@ -10,13 +10,16 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{iter, mem};
+use std::{array, slice};
 
-use hashbrown::HashTable;
+use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
+use crate::race::Leave;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// So many that threads with different keys seldom meet. A power of two.
 const SHARDS: usize = 64;
@@ -47,7 +50,7 @@ pub(crate) trait Listed<K>: Send + Sync {
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
 
 /// Where an operation stands in one list.
-struct Place<K> {
+pub(crate) struct Place<K> {
     hash: u64,
     /// Its number there, or `NOWHERE` until it is added. Written under the lock of the shard; it guards no other memory.
     number: AtomicU64,
@@ -61,35 +64,60 @@ impl<K> Place<K> {
     const fn new(hash: u64, key: Option<K>) -> Self {
         Self { hash, number: AtomicU64::new(NOWHERE), key }
     }
+
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
 }
 
-/// The keys of an operation, each once, and its place under each.
-pub(crate) struct Places<K> {
-    first: Place<K>,
+/// The keys of an operation, each once, and its place under each. It is counted at the first.
+pub(crate) enum Places<K> {
     /// Apart, because most have one key.
-    more: Box<[Place<K>]>,
+    One(Place<K>),
+    Many(Box<[Place<K>]>),
 }
 
 impl<K> Places<K> {
-    fn all(&self) -> impl Iterator<Item = &Place<K>> {
-        iter::once(&self.first).chain(&*self.more)
+    fn all(&self) -> &[Place<K>] {
+        match self {
+            Self::One(place) => slice::from_ref(place),
+            Self::Many(places) => places,
+        }
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
-        self.all().filter_map(|place| place.key.as_ref())
+        self.all().iter().filter_map(|place| place.key.as_ref())
     }
 
     /// The key under whose hash the operation stands with this number.
     fn key_at(&self, hash: u64, number: u64) -> Option<&K> {
-        let is_at = |place: &&Place<K>| place.hash == hash && place.number.load(Ordering::Relaxed) == number;
-        self.all().find(is_at)?.key.as_ref()
+        self.all().iter().find(|place| (place.hash, place.number()) == (hash, number))?.key.as_ref()
     }
 }
 
 /// The lists of a purgatory.
 pub(crate) struct Lists<K> {
-    shards: Box<[Mutex<Shard<K>>]>,
+    shards: [Mutex<Shard<K>>; SHARDS],
     hasher: RandomState,
+}
+
+/// An operation's part in the lists.
+pub(crate) struct Entry<K> {
+    pub(crate) lists: Arc<Lists<K>>,
+    pub(crate) places: Places<K>,
+}
+
+impl<K: Send + Sync> Leave for Entry<K> {
+    fn leave(&self) {
+        for (n, place) in self.places.all().iter().enumerate() {
+            let mut shard = self.lists.shard(place.hash);
+            // It may end before it is in all its lists.
+            let Some(item) = shard.remove(place.hash, place.number()) else { break };
+            shard.delayed -= usize::from(n == 0);
+            drop(shard);
+            drop(item);
+        }
+    }
 }
 
 struct Shard<K> {
@@ -114,19 +142,20 @@ impl<K> Shard<K> {
     fn push(&mut self, hash: u64, item: Item<K>) -> u64 {
         let number = self.next;
         self.next += 1;
-        let is_free = self.oldest.find(hash, |oldest| oldest.hash == hash).is_none();
-        // Where the oldest has left before later ones.
-        if is_free && self.later.range((hash, 0)..(hash, number)).next().is_none() {
-            self.oldest.insert_unique(hash, Oldest { hash, number, item }, |oldest| oldest.hash);
-        } else {
-            self.later.insert((hash, number), item);
+        let later = &self.later;
+        let has_later = || !later.is_empty() && later.range((hash, 0)..(hash, number)).next().is_some();
+        match self.oldest.entry(hash, |oldest| oldest.hash == hash, |oldest| oldest.hash) {
+            // The oldest may have left before later ones.
+            hash_table::Entry::Vacant(place) if !has_later() => {
+                place.insert(Oldest { hash, number, item });
+            }
+            _ => _ = self.later.insert((hash, number), item),
         }
         number
     }
 
     fn remove(&mut self, hash: u64, number: u64) -> Option<Item<K>> {
-        let is_it = |oldest: &Oldest<K>| (oldest.hash, oldest.number) == (hash, number);
-        let Ok(oldest) = self.oldest.find_entry(hash, is_it) else {
+        let Ok(oldest) = self.oldest.find_entry(hash, |oldest| oldest.number == number) else {
             return self.later.remove(&(hash, number));
         };
         let item = oldest.remove().0.item;
@@ -136,21 +165,29 @@ impl<K> Shard<K> {
         }
         Some(item)
     }
+
+    /// Some of the later operations under a hash, from one number to another.
+    fn some_later(&self, hash: u64, numbers: Range<u64>) -> Vec<(u64, Item<K>)> {
+        if self.later.is_empty() {
+            return Vec::new();
+        }
+        let later = self.later.range((hash, numbers.start)..(hash, numbers.end)).take(BATCH);
+        later.map(|(&(_, number), item)| (number, item.clone())).collect()
+    }
 }
 
 impl<K> Lists<K> {
     pub(crate) fn new() -> Self {
-        let shard = || {
+        let shard = |_| {
             let (oldest, later) = (HashTable::new(), BTreeMap::new());
             Mutex::new(Shard { oldest, later, next: 0, delayed: 0, is_closed: false })
         };
-        Self { shards: iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
+        Self { shards: array::from_fn(shard), hasher: RandomState::new() }
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard<K>> {
         // Not by the bits that its table goes by: the lowest and the highest ones.
-        let number = (hash >> 32) % SHARDS as u64;
-        lock(&self.shards[usize::try_from(number).expect("less than the number of shards")])
+        lock(&self.shards[(hash >> 32) as usize % SHARDS])
     }
 
     /// The places of an operation that is watched under these keys.
@@ -160,30 +197,26 @@ impl<K> Lists<K> {
     {
         let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
         let first = places.next().unwrap_or(Place::new(0, None));
-        let Some(second) = places.next() else { return Places { first, more: Box::default() } };
-        let mut more = Vec::with_capacity(1 + places.size_hint().0);
-        more.push(second);
-        more.extend(places);
+        let Some(second) = places.next() else { return Places::One(first) };
+        let mut all: Vec<_> = [first, second].into_iter().chain(places).collect();
         // Those with the same hash stand together then.
-        more.sort_by_key(|place| place.hash);
+        all.sort_by_key(|place| place.hash);
         let mut kept = 0;
-        for n in 0..more.len() {
-            let is_same = |other: &Place<K>| other.hash == more[n].hash && other.key == more[n].key;
-            let alike = more[..kept].iter().rev().take_while(|other| other.hash == more[n].hash);
-            if !alike.chain([&first]).any(is_same) {
-                more.swap(kept, n);
+        for n in 0..all.len() {
+            let mut alike = all[..kept].iter().rev().take_while(|other| other.hash == all[n].hash);
+            if !alike.any(|other| other.key == all[n].key) {
+                all.swap(kept, n);
                 kept += 1;
             }
         }
-        more.truncate(kept);
-        Places { first, more: more.into() }
+        all.truncate(kept);
+        Places::Many(all.into())
     }
 
     /// Adds an operation to all its lists, one after the other. Tells whether they take it; if one does not, the operation
     /// stays in those before that.
     pub(crate) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
-        let mut is_first = 1;
-        for place in operation.places().all() {
+        for (n, place) in operation.places().all().iter().enumerate() {
             let item = operation.clone();
             let mut shard = self.shard(place.hash);
             if shard.is_closed {
@@ -191,69 +224,53 @@ impl<K> Lists<K> {
                 return false;
             }
             place.number.store(shard.push(place.hash, item), Ordering::Relaxed);
-            shard.delayed += mem::take(&mut is_first);
+            shard.delayed += usize::from(n == 0);
         }
         true
     }
 
-    /// Takes an operation out of all lists that it stands in.
-    pub(crate) fn remove(&self, places: &Places<K>) {
-        let mut is_first = 1;
-        for place in places.all() {
-            let mut shard = self.shard(place.hash);
-            let Some(item) = shard.remove(place.hash, place.number.load(Ordering::Relaxed)) else { break };
-            shard.delayed -= mem::take(&mut is_first);
-            drop(shard);
-            drop(item);
-        }
-    }
-
-    /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first.
-    pub(crate) fn each_under<Q: Eq + Hash + ?Sized>(&self, key: &Q, mut f: impl FnMut(&Item<K>))
+    /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first. Returns for how
+    /// many it is true.
+    pub(crate) fn count_under<Q>(&self, key: &Q, mut f: impl FnMut(&Item<K>) -> bool) -> usize
     where
+        Q: Eq + Hash + ?Sized,
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
         // Different keys may have the same hash, also those of one operation.
+        let mut count = 0;
         let mut visit = |number: u64, item: Item<K>| {
             if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
-                f(&item);
+                count += usize::from(f(&item));
             }
             contained(move || drop(item));
         };
-        let (mut from, mut end) = (0, u64::MAX);
-        while from < end {
-            let shard = self.shard(hash);
-            end = end.min(shard.next);
-            let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash && oldest.number < end);
-            let oldest = oldest.filter(|_| from == 0).map(|oldest| (oldest.number, oldest.item.clone()));
-            let later = shard.later.range((hash, from)..(hash, end)).take(BATCH);
-            let later: Vec<_> = later.map(|(&(_, number), item)| (number, item.clone())).collect();
-            drop(shard);
-            from = if later.len() == BATCH { later[BATCH - 1].0 + 1 } else { end };
-            if let Some((number, item)) = oldest {
-                visit(number, item);
-            }
-            for (number, item) in later {
-                visit(number, item);
-            }
+        let shard = self.shard(hash);
+        let end = shard.next;
+        let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash);
+        let oldest = oldest.map(|oldest| (oldest.number, oldest.item.clone()));
+        let mut later = shard.some_later(hash, 0..end);
+        drop(shard);
+        if let Some((number, item)) = oldest {
+            visit(number, item);
         }
+        while let Some(&(last, _)) = later.last() {
+            let is_all = later.len() < BATCH;
+            later.into_iter().for_each(|(number, item)| visit(number, item));
+            later = if is_all { Vec::new() } else { self.shard(hash).some_later(hash, last + 1..end) };
+        }
+        count
     }
 
-    /// Takes no more operations, and calls `f` with all that are here, once for each place.
-    pub(crate) fn close(&self, mut f: impl FnMut(&Item<K>)) {
+    /// From now on takes no more operations.
+    pub(crate) fn close(&self) {
         for shard in &self.shards {
             lock(shard).is_closed = true;
         }
-        self.each(|_, _, item| f(item));
     }
 
-    /// Calls `f` with the key of each place that is taken.
-    pub(crate) fn each_key(&self, mut f: impl FnMut(&K)) {
-        self.each(|hash, number, item| item.places().key_at(hash, number).into_iter().for_each(&mut f));
-    }
-
-    fn each(&self, mut f: impl FnMut(u64, u64, &Item<K>)) {
+    /// Calls `f` with each operation, once for each place that it has taken, and with the key of that place.
+    pub(crate) fn each(&self, mut f: impl FnMut(&Item<K>, Option<&K>)) {
         for shard in &self.shards {
             let guard = lock(shard);
             let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, oldest.number, oldest.item.clone()));
@@ -261,7 +278,7 @@ impl<K> Lists<K> {
             let all: Vec<_> = oldest.chain(later).collect();
             drop(guard);
             for (hash, number, item) in all {
-                f(hash, number, &item);
+                f(&item, item.places().key_at(hash, number));
                 contained(move || drop(item));
             }
         }
@@ -274,9 +291,4 @@ impl<K> Lists<K> {
             (watched + shard.oldest.len() + shard.later.len(), delayed + shard.delayed)
         })
     }
-}
-
-/// No code that may panic runs under a lock of ours.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

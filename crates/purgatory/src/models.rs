@@ -14,64 +14,55 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::error::WatchError;
-use crate::race::{Outcome, Race};
+use crate::race::{Awaited, Leave, Race};
 use crate::watch::GiveBack;
 
-/// An operation whose condition takes an item, once there are as many as `wanted`.
+type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
+
+/// An operation whose condition takes `wanted` items, once there are as many.
 struct Model {
-    race: Race<(), &'static str>,
+    race: Race<Ends, Condition, &'static str>,
     wanted: usize,
-    items: AtomicUsize,
-    ends: AtomicUsize,
+    items: Arc<AtomicUsize>,
+}
+
+/// How often it has ended.
+#[derive(Default)]
+struct Ends(AtomicUsize);
+
+impl Leave for Ends {
+    fn leave(&self) {
+        assert_eq!(self.0.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
+    }
 }
 
 impl Model {
     fn new(wanted: usize) -> Arc<Self> {
-        let (items, ends) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let model = Self { race: Race::new(), wanted, items, ends };
-        assert!(model.run(()).is_none(), "there is nothing yet");
+        let items = Arc::new(AtomicUsize::new(0));
+        let taken = items.clone();
+        let condition = move || {
+            let take = |items: usize| items.checked_sub(wanted);
+            taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed")
+        };
+        let model = Self { race: Race::new(Ends::default()), wanted, items };
+        assert!(model.race.run(Box::new(condition)).is_none(), "there is nothing yet");
         Arc::new(model)
-    }
-
-    fn run(&self, pending: ()) -> Option<Outcome<&'static str>> {
-        let attempt = |(): &mut ()| {
-            let take = |items: usize| items.checked_sub(self.wanted);
-            Ok(self.items.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed"))
-        };
-        let ((), outcome) = self.race.run(pending, attempt)?;
-        assert_eq!(self.ends.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
-        Some(outcome)
-    }
-
-    fn attempt(&self, end: Option<WatchError>) -> bool {
-        let Some(outcome) = self.race.take(end, false).and_then(|pending| self.run(pending)) else {
-            return false;
-        };
-        let is_complete = matches!(outcome, Outcome::Completed(_));
-        self.race.end(outcome);
-        is_complete
-    }
-
-    fn end(&self, outcome: Outcome<&'static str>) {
-        assert_eq!(self.ends.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
-        self.race.end(outcome);
     }
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.attempt(None)
+        self.race.attempt(None)
     }
 
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
         if self.race.expire() {
-            self.attempt(Some(WatchError::Expired));
+            self.race.attempt(Some(WatchError::Expired));
         }
     }
 
     fn cancel(&self) -> bool {
-        let pending = self.race.take(Some(WatchError::Cancelled), false);
-        pending.map(|()| self.end(Outcome::Unmet(WatchError::Cancelled))).is_some()
+        self.race.end_untried(WatchError::Cancelled)
     }
 
     fn assert_no_item_lost(&self, outcome: &str) {
@@ -81,26 +72,23 @@ impl Model {
     fn outcome(&self) -> &'static str {
         let mut is_first = true;
         let outcome = block_on(poll_fn(|cx| {
-            let outcome =
-                self.race.poll(cx.waker(), std::mem::take(&mut is_first), |pending| self.run(pending));
+            let outcome = self.race.poll(cx.waker(), std::mem::take(&mut is_first));
             outcome.map_or(Poll::Pending, Poll::Ready)
         }));
-        match outcome {
-            Outcome::Completed(output) => output,
-            Outcome::Unmet(WatchError::Expired) => "expired",
-            Outcome::Unmet(WatchError::Cancelled) => "cancelled",
-            Outcome::Unmet(_) | Outcome::Panicked(_) => unreachable!("nothing else happens"),
+        match outcome.unwrap() {
+            Ok(output) => output,
+            Err(WatchError::Expired) => "expired",
+            Err(WatchError::Cancelled) => "cancelled",
+            Err(error) => unreachable!("{error}"),
         }
     }
 }
 
-/// What drops the future; what it has not taken goes back to the items.
+/// Drops the future; an output that it has not taken goes back to the items.
 fn withdraw(model: &Arc<Model>) {
     let back = model.clone();
     let heir = GiveBack::new(move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel));
-    if model.race.withdraw(heir).is_some() {
-        model.end(Outcome::Unmet(WatchError::Cancelled));
-    }
+    model.race.withdraw(heir);
 }
 
 /// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the
@@ -186,7 +174,7 @@ fn withdrawn(other: fn(&Model)) {
         let threads = [spawn(&model, |model| _ = model.add_and_check()), spawn(&model, other)];
         withdraw(&model);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(model.ends.load(Ordering::Relaxed), 1);
+        assert_eq!(model.race.lists.0.load(Ordering::Relaxed), 1);
         assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
         "withdrawn"
     });

@@ -4,15 +4,19 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::task::waker_ref;
 use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
-use crate::lists::{Item, Lists};
+use crate::error::WatchError;
+use crate::lists::{Entry, Item, Lists};
 use crate::operation::Operation;
-use crate::watch::{Watch, result};
+use crate::watch::{State, Watch};
 
 /// Operations that wait for a condition under keys, with their deadlines on a wheel. The [crate's
 /// page](crate) tells what it is for. A purgatory may hold operations of different kinds: each has its own condition and its
@@ -201,16 +205,32 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         T: Send + 'static,
         F: FnMut() -> Option<T> + Send + 'static,
     {
-        let sleep = match self.tolerance {
+        let mut sleep = match self.tolerance {
             Some(tolerance) => sleep.with_tolerance(tolerance),
             None => sleep,
         };
         if let Some(output) = condition() {
-            return Watch::ended(Ok(output));
+            return Watch::new(State::Ended(Some(Ok(output))));
         }
-        match Operation::start(&self.lists, self.lists.places(keys), sleep, condition) {
-            Ok(operation) => Watch::watched(operation),
-            Err(outcome) => Watch::ended(result(outcome)),
+        let places = self.lists.places(keys);
+        let operation = Arc::new(Operation::new(Entry { lists: self.lists.clone(), places }));
+        let end = if self.lists.add(&operation) {
+            match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
+                Poll::Pending => None,
+                Poll::Ready(Ok(())) => Some(WatchError::Expired),
+                Poll::Ready(Err(error)) => Some(WatchError::CouldNotRun(error)),
+            }
+        } else {
+            Some(WatchError::Cancelled)
+        };
+        if let Some(why) = end {
+            operation.end_after_try(why);
+        }
+        // A check may have come between the first try and the lists. Nobody else asks for the outcome yet.
+        match operation.run(condition) {
+            None => Watch::new(State::Watched { operation, sleep, is_polled: false }),
+            Some(Ok(result)) => Watch::new(State::Ended(Some(result))),
+            Some(Err(panic)) => resume_unwind(panic),
         }
     }
 
@@ -254,7 +274,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.count(key, |operation| operation.check())
+        self.lists.count_under(key, |operation| operation.check())
     }
 
     /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many they are.
@@ -294,7 +314,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.count(key, |operation| operation.check_in_task())
+        self.lists.count_under(key, |operation| operation.check_in_task())
     }
 
     /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many this call
@@ -325,7 +345,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.count(key, |operation| operation.cancel())
+        self.lists.count_under(key, |operation| operation.cancel())
     }
 
     /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
@@ -355,10 +375,10 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         let mut cancelled = Vec::new();
-        self.lists.each_under(key, |operation| {
-            if operation.cancel() {
-                cancelled.push(Cancelled { operation: operation.clone() });
-            }
+        self.lists.count_under(key, |operation| {
+            let is_cancelled = operation.cancel();
+            cancelled.extend(is_cancelled.then(|| Cancelled { operation: operation.clone() }));
+            is_cancelled
         });
         cancelled
     }
@@ -390,7 +410,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// ```
     pub fn shutdown(&self) -> usize {
         let mut cancelled = 0;
-        self.lists.close(|operation| cancelled += usize::from(operation.cancel()));
+        self.lists.close();
+        self.lists.each(|operation, _| cancelled += usize::from(operation.cancel()));
         cancelled
     }
 
@@ -405,17 +426,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.count(key, |_| true)
-    }
-
-    /// The number of operations under `key` for which `f` is true.
-    fn count<Q: Eq + Hash + ?Sized>(&self, key: &Q, mut f: impl FnMut(&Item<K>) -> bool) -> usize
-    where
-        K: Borrow<Q>,
-    {
-        let mut count = 0;
-        self.lists.each_under(key, |operation| count += usize::from(f(operation)));
-        count
+        self.lists.count_under(key, |_| true)
     }
 
     /// All keys under which operations are pending, and how many under each.
@@ -447,9 +458,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Clone,
     {
         let mut keys = HashMap::new();
-        self.lists.each_key(|key| match keys.get_mut(key) {
+        self.lists.each(|_, key| match key.and_then(|key| keys.get_mut(key)) {
             Some(count) => *count += 1,
-            None => _ = keys.insert(key.clone(), 1),
+            None => keys.extend(key.map(|key| (key.clone(), 1))),
         });
         keys
     }

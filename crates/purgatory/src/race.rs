@@ -5,9 +5,9 @@
 //!
 //! | stage | the condition | next |
 //! |---|---|---|
-//! | `Waiting` | here | `Tried`, by the thread that takes the condition |
-//! | `Tried` | with one thread | holds or panics: `Ended`. Does not hold: tried again if a check came meanwhile; else `Ended` if somebody asked for an end; else `Waiting` |
-//! | `Ended` | dropped | nothing: the future takes the outcome, or it is given back |
+//! | waiting | here | tried, by the thread that takes the condition |
+//! | tried | with one thread | holds or panics: ended. Does not hold: tried again if a check came meanwhile; else ended if somebody asked for an end; else waiting |
+//! | ended | dropped | nothing: the future takes the outcome, or it is given back |
 //!
 //! Nobody waits for the thread that tries. A check leaves a request to try the condition once more, because that thread
 //! may have looked before the change. A caller that wants to end the operation leaves a request too. So checks cannot lock
@@ -16,262 +16,268 @@
 //! One lock guards all of it. No code of a user's runs under that lock: conditions, wakers and outputs are taken out
 //! first.
 
-use std::any::Any;
+use std::cell::Cell;
 use std::mem;
-use std::sync::PoisonError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::task::Waker;
 use std::thread;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::watch::GiveBack;
 
 /// How often in a row a thread tries a condition again because checks came meanwhile. More come only from threads that
 /// check all the time.
 const RETRIES: usize = 16;
 
-/// How an operation ended.
-pub(crate) enum Outcome<T> {
-    Completed(T),
-    Unmet(WatchError),
-    /// The condition panicked. Boxed twice: panics are rare, and each operation has room for its outcome.
-    Panicked(Box<Box<dyn Any + Send>>),
+thread_local! {
+    /// Which race this thread is trying the condition of, by its address, so that a condition that checks its own key is
+    /// told apart. Where a condition checks others, the innermost.
+    static TRYING: Cell<usize> = const { Cell::new(0) };
 }
 
-impl<T> Outcome<T> {
-    fn output(self) -> Option<T> {
-        if let Self::Completed(output) = self { Some(output) } else { None }
-    }
+/// How an operation ended, or the panic of its condition.
+pub(crate) type Outcome<T> = thread::Result<Result<T, WatchError>>;
+
+/// The lists that an operation stands in.
+pub(crate) trait Leave: Send + Sync {
+    /// Called once, as the operation ends, before its outcome shows.
+    fn leave(&self);
 }
 
-/// The state of an operation. `P` is what a thread takes to try it.
-pub(crate) struct Race<P, T>(Mutex<State<P, T>>);
+/// An operation as its future has it.
+pub(crate) trait Awaited<T>: Send + Sync {
+    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries a condition that was left to the task.
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>>;
 
-struct State<P, T> {
-    stage: Stage<P, T>,
-    /// The operation ends for this reason unless its condition holds at the next try.
-    end: Option<WatchError>,
+    /// The future is dropped: `heir` takes an output, now, or from the thread that is trying the condition.
+    fn withdraw(&self, heir: GiveBack<T>);
+}
+
+/// An operation with condition `F`, in the lists `L`.
+pub(crate) struct Race<L, F, T> {
+    pub(crate) lists: L,
+    state: Mutex<State<F, T>>,
+}
+
+struct State<F, T> {
+    /// While the operation waits. Else a thread is trying it, or it has ended.
+    condition: Option<F>,
     /// The condition is to be tried once more, by the thread that is trying it, or else by the task.
     again: bool,
-    told: Told<T>,
+    /// The operation ends for this reason unless its condition holds at the next try.
+    end: Option<WatchError>,
+    /// Of the task that awaits the operation, from its poll until it is woken. Woken and dropped without the lock.
+    waker: Option<Waker>,
+    fate: Fate<T>,
 }
 
-/// The taker of the outcome.
-enum Told<T> {
-    /// The future, whose task has not come yet or has been woken.
-    Nobody,
-    Task(Waker),
+enum Fate<T> {
+    Open,
     /// The future is gone. This takes the output.
-    Heir(GiveBack<T>),
-}
-
-impl<T> Told<T> {
-    /// The waker of the task, if there is one, which is woken or dropped without the lock.
-    fn take_task(&mut self) -> Option<Waker> {
-        match mem::replace(self, Self::Nobody) {
-            Self::Task(waker) => Some(waker),
-            told => {
-                *self = told;
-                None
-            }
-        }
-    }
-}
-
-enum Stage<P, T> {
-    Waiting(P),
-    Tried,
-    /// With the outcome until somebody takes it.
+    Withdrawn(GiveBack<T>),
+    /// With the outcome until the future takes it.
     Ended(Option<Outcome<T>>),
 }
 
-impl<P, T> State<P, T> {
+impl<F, T> State<F, T> {
     /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
-    fn take(&mut self, end: Option<WatchError>, is_own: bool) -> Option<P> {
-        match (&self.stage, end) {
-            (Stage::Waiting(_), _) => {
-                self.again = false;
-                self.end = end.or(self.end);
-                if let Stage::Waiting(pending) = mem::replace(&mut self.stage, Stage::Tried) {
-                    return Some(pending);
-                }
-            }
-            (Stage::Tried, Some(why)) if self.end.is_none() => {
-                self.end = end;
-                // What held before the deadline has not failed, though the thread may have looked before that.
-                self.again |= !is_own && why != WatchError::Cancelled;
-            }
-            // A condition that checks its own key means the others.
-            (Stage::Tried, None) if self.end.is_none() => self.again |= !is_own,
-            // Once somebody asked for an end, requests come too late.
-            (Stage::Tried | Stage::Ended(_), _) => {}
+    fn take(&mut self, end: Option<WatchError>, is_own: bool) -> Option<F> {
+        if let Some(condition) = self.condition.take() {
+            self.again = false;
+            self.end = end.or(self.end);
+            return Some(condition);
+        }
+        // Once somebody asked for an end, requests come too late.
+        if self.end.is_none() && !matches!(self.fate, Fate::Ended(_)) {
+            self.end = end;
+            // A condition that checks its own key means the others. What held before the deadline has not failed, though
+            // the thread may have looked before that.
+            self.again |= !is_own && end != Some(WatchError::Cancelled);
         }
         None
     }
 }
 
-impl<P, T> Race<P, T> {
+impl<L: Leave, F: FnMut() -> Option<T>, T> Race<L, F, T> {
     /// The caller has the condition.
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(State { stage: Stage::Tried, end: None, again: false, told: Told::Nobody }))
+    pub(crate) fn new(lists: L) -> Self {
+        let state = State { condition: None, again: false, end: None, waker: None, fate: Fate::Open };
+        Self { lists, state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<P, T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
     }
 
-    /// Takes the condition to try it, or to end the operation. If a thread has it, leaves a request there: to end for this
-    /// reason, or else to try again, unless the thread of that try `is_own`.
-    pub(crate) fn take(&self, end: Option<WatchError>, is_own: bool) -> Option<P> {
-        self.lock().take(end, is_own)
+    fn is_tried_here(&self) -> bool {
+        // loom runs all threads of a model on one, and no condition of a model checks.
+        !cfg!(all(test, loom)) && TRYING.get() == self.address()
     }
 
-    /// Has `attempt` try the condition, which the caller has, until no check has come meanwhile. Returns it with the outcome
-    /// for [`end`](Self::end), if the operation is to end. Otherwise the operation has it back; where checks come again and
-    /// again, its task is to try it.
-    pub(crate) fn run(
-        &self,
-        mut pending: P,
-        mut attempt: impl FnMut(&mut P) -> thread::Result<Option<T>>,
-    ) -> Option<(P, Outcome<T>)> {
-        let mut retries = 0;
-        loop {
-            match attempt(&mut pending) {
-                Ok(Some(output)) => return Some((pending, Outcome::Completed(output))),
-                // It is not called again after a panic.
-                Err(panic) => return Some((pending, Outcome::Panicked(Box::new(panic)))),
+    /// Tries the condition, which the caller has, until no check has come meanwhile. Returns the outcome if the operation
+    /// ends, after it has left its lists and dropped the condition. Otherwise the operation has the condition back; where
+    /// checks come again and again, its task is to try it.
+    pub(crate) fn run(&self, mut condition: F) -> Option<Outcome<T>> {
+        let mut tries = 0;
+        let outcome = loop {
+            let before = TRYING.replace(self.address());
+            let tried = catch_unwind(AssertUnwindSafe(&mut condition));
+            TRYING.set(before);
+            match tried {
                 Ok(None) => {}
+                Ok(Some(output)) => break Ok(Ok(output)),
+                // It is not called again after a panic.
+                Err(panic) => break Err(panic),
             }
-            let mut state = self.lock();
-            if state.again && (retries < RETRIES || state.end.is_some()) {
+            tries += 1;
+            let mut state = lock(&self.state);
+            if state.again && (tries <= RETRIES || state.end.is_some()) {
                 state.again = false;
-                retries += 1;
             } else if let Some(why) = state.end {
-                return Some((pending, Outcome::Unmet(why)));
+                break Ok(Err(why));
             } else {
-                state.stage = Stage::Waiting(pending);
+                state.condition = Some(condition);
                 if state.again {
                     wake_task(state);
                 }
                 return None;
             }
-        }
+        };
+        Some(self.leave(condition, outcome))
     }
 
-    /// The end, by the thread that has the condition. Wakes the task.
-    pub(crate) fn end(&self, outcome: Outcome<T>) {
-        let mut state = self.lock();
-        match mem::replace(&mut state.told, Told::Nobody) {
-            Told::Heir(heir) => {
-                state.stage = Stage::Ended(None);
+    /// By the thread that has the condition.
+    fn leave(&self, condition: F, outcome: Outcome<T>) -> Outcome<T> {
+        self.lists.leave();
+        contained(move || drop(condition));
+        outcome
+    }
+
+    /// Has the thread that tries the condition end the operation for this reason, unless the condition holds.
+    pub(crate) fn end_after_try(&self, why: WatchError) {
+        lock(&self.state).end.get_or_insert(why);
+    }
+
+    /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread has the condition,
+    /// leaves a request there. Tells whether this call completed the operation.
+    pub(crate) fn attempt(&self, end: Option<WatchError>) -> bool {
+        let is_own = self.is_tried_here();
+        let condition = lock(&self.state).take(end, is_own);
+        let Some(outcome) = condition.and_then(|condition| self.run(condition)) else { return false };
+        let is_complete = matches!(outcome, Ok(Ok(_)));
+        self.end(outcome);
+        is_complete
+    }
+
+    /// Ends the operation without a try, or leaves a request with the thread that has the condition. Tells whether this call
+    /// did.
+    pub(crate) fn end_untried(&self, why: WatchError) -> bool {
+        let condition = lock(&self.state).take(Some(why), false);
+        condition.map(|condition| self.end(self.leave(condition, Ok(Err(why))))).is_some()
+    }
+
+    /// The end, by the thread that has had the condition. Wakes the task.
+    fn end(&self, outcome: Outcome<T>) {
+        let mut state = lock(&self.state);
+        match mem::replace(&mut state.fate, Fate::Ended(None)) {
+            Fate::Withdrawn(heir) => {
                 drop(state);
-                heir.give(outcome.output());
+                heir.give(Some(outcome));
             }
-            told => {
-                state.told = told;
-                state.stage = Stage::Ended(Some(outcome));
+            _ => {
+                state.fate = Fate::Ended(Some(outcome));
                 wake_task(state);
             }
         }
     }
 
     /// Leaves the condition to the task, or to the thread that is trying it. Tells whether the operation was pending.
-    pub(crate) fn ask_task(&self, is_own: bool) -> bool {
-        let mut state = self.lock();
-        match state.stage {
-            Stage::Waiting(_) => {
-                state.again = true;
-                wake_task(state);
-            }
-            // Once somebody asked for an end, requests come too late.
-            Stage::Tried => state.again |= !is_own && state.end.is_none(),
-            Stage::Ended(_) => return false,
+    pub(crate) fn ask_task(&self) -> bool {
+        let is_own = self.is_tried_here();
+        let mut state = lock(&self.state);
+        let is_pending = !matches!(state.fate, Fate::Ended(_));
+        if state.condition.is_some() {
+            state.again = true;
+            wake_task(state);
+        } else {
+            state.take(None, is_own);
         }
-        true
+        is_pending
     }
 
     /// The deadline has come: asks the task, or the thread that is trying the condition, for the last try. Tells whether
     /// neither is there.
     pub(crate) fn expire(&self) -> bool {
-        let mut state = self.lock();
-        if !matches!(state.stage, Stage::Waiting(_)) {
+        let mut state = lock(&self.state);
+        if state.condition.is_none() {
             state.take(Some(WatchError::Expired), false);
             return false;
         }
         state.end = Some(WatchError::Expired);
-        let is_unpolled = matches!(state.told, Told::Nobody);
+        let is_unpolled = state.waker.is_none();
         wake_task(state);
         is_unpolled
     }
+}
 
-    /// The outcome, if there is one; otherwise `waker` is woken when there is. Has `run` try a condition that was left to
-    /// the task.
-    pub(crate) fn poll(
-        &self,
-        waker: &Waker,
-        is_first: bool,
-        run: impl FnOnce(P) -> Option<Outcome<T>>,
-    ) -> Option<Outcome<T>> {
+impl<L: Leave, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Race<L, F, T> {
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
         // The first poll surely needs one.
         let mut new = is_first.then(|| waker.clone());
-        let pending = loop {
-            let mut state = self.lock();
-            if let Stage::Ended(outcome) = &mut state.stage {
+        let condition = loop {
+            let mut state = lock(&self.state);
+            if let Fate::Ended(outcome) = &mut state.fate {
                 return outcome.take();
             }
-            if new.is_none() && !matches!(&state.told, Told::Task(current) if current.will_wake(waker)) {
+            if new.is_none() && !state.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
                 // A clone is made, and the one before dropped, without the lock.
                 drop(state);
                 new = Some(waker.clone());
                 continue;
             }
-            if let Some(waker) = new.take() {
-                new = state.told.take_task();
-                state.told = Told::Task(waker);
+            if new.is_some() {
+                mem::swap(&mut state.waker, &mut new);
             }
             let is_asked = state.again || state.end.is_some();
             break if is_asked { state.take(None, false) } else { None };
         };
         drop(new);
-        let outcome = run(pending?)?;
+        let outcome = self.run(condition?)?;
         // The task has the outcome, and need not wake itself.
-        let mut state = self.lock();
-        state.stage = Stage::Ended(None);
-        let waker = state.told.take_task();
+        let mut state = lock(&self.state);
+        state.fate = Fate::Ended(None);
+        let waker = state.waker.take();
         drop(state);
         drop(waker);
         Some(outcome)
     }
 
-    /// The future is dropped: `heir` takes an output, now, or from the thread that is trying the condition. The caller ends
-    /// the operation with what this returns.
-    pub(crate) fn withdraw(&self, heir: GiveBack<T>) -> Option<P> {
-        let mut state = self.lock();
-        let waker = state.told.take_task();
-        let pending = state.take(Some(WatchError::Cancelled), false);
-        if let Stage::Ended(outcome) = &mut state.stage {
+    fn withdraw(&self, heir: GiveBack<T>) {
+        let mut state = lock(&self.state);
+        let waker = state.waker.take();
+        let condition = state.take(Some(WatchError::Cancelled), false);
+        if let Fate::Ended(outcome) = &mut state.fate {
             let outcome = outcome.take();
             drop(state);
-            heir.give(outcome.and_then(Outcome::output));
+            heir.give(outcome);
         } else {
-            state.told = Told::Heir(heir);
+            state.fate = Fate::Withdrawn(heir);
             drop(state);
         }
         // If it panics the operation has to end all the same.
         contained(move || drop(waker));
-        pending
-    }
-
-    /// Reads what waits here.
-    pub(crate) fn waiting<R>(&self, read: impl FnOnce(&P) -> R) -> Option<R> {
-        if let Stage::Waiting(pending) = &self.lock().stage { Some(read(pending)) } else { None }
+        if let Some(condition) = condition {
+            self.end(self.leave(condition, Ok(Err(WatchError::Cancelled))));
+        }
     }
 }
 
 /// Lets go of the lock, and wakes the task.
-fn wake_task<P, T>(mut state: MutexGuard<'_, State<P, T>>) {
-    let waker = state.told.take_task();
+fn wake_task<F, T>(mut state: MutexGuard<'_, State<F, T>>) {
+    let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
         contained(|| waker.wake());

@@ -5,21 +5,21 @@ use std::mem;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use futures::future::FusedFuture;
+use timingwheel::Sleep;
 use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::operation::Awaited;
-use crate::race::Outcome;
+use crate::race::{Awaited, Outcome};
 
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
 /// The operation is watched as long as its future is there, polled or not. Dropping the future takes the operation out of
-/// every list and its timer out of the wheel. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
+/// every list. Its timer leaves the wheel when the future returns the outcome or is dropped. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
 ///
 /// # Cancel safety
 /// A check may complete the operation before its future is polled. If the future is dropped in between, as by
@@ -35,48 +35,23 @@ pub struct Watch<T> {
     give_back: GiveBack<T>,
 }
 
-enum State<T> {
-    /// Before anybody polled.
-    Ended(Result<T, WatchError>),
-    /// And whether it was polled.
-    Watched(Arc<dyn Awaited<T>>, bool),
-    /// The outcome was returned.
-    Returned,
+pub(crate) enum State<T> {
+    Watched {
+        operation: Arc<dyn Awaited<T>>,
+        /// Its timer, whose waker is the operation.
+        sleep: Sleep,
+        is_polled: bool,
+    },
+    /// With the result until it is returned.
+    Ended(Option<Result<T, WatchError>>),
 }
 
 /// Nothing points into it.
 impl<T> Unpin for Watch<T> {}
 
 impl<T> Watch<T> {
-    pub(crate) const fn ended(result: Result<T, WatchError>) -> Self {
-        Self { state: State::Ended(result), give_back: GiveBack(None) }
-    }
-
-    pub(crate) fn watched(operation: Arc<dyn Awaited<T>>) -> Self {
-        Self { state: State::Watched(operation, false), give_back: GiveBack(None) }
-    }
-
-    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, WatchError>> {
-        if let State::Watched(operation, is_polled) = &mut self.state {
-            let is_first = !mem::replace(is_polled, true);
-            let Some(outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
-            self.state = State::Returned;
-            return Poll::Ready(result(outcome));
-        }
-        match mem::replace(&mut self.state, State::Returned) {
-            State::Ended(result) => Poll::Ready(result),
-            _ => panic!("a `Watch` was polled after it was ready"),
-        }
-    }
-}
-
-/// # Panics
-/// With the panic of the condition.
-pub(crate) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
-    match outcome {
-        Outcome::Completed(output) => Ok(output),
-        Outcome::Unmet(why) => Err(why),
-        Outcome::Panicked(panic) => resume_unwind(*panic),
+    pub(crate) const fn new(state: State<T>) -> Self {
+        Self { state, give_back: GiveBack(None) }
     }
 }
 
@@ -126,12 +101,13 @@ impl<T> Watch<T> {
         self
     }
 
-    /// When the operation expires; `None` once it has ended, and while another thread is trying its condition.
+    /// When the operation expires, unless it ends before. `None` if it ended as it was watched, and once the future was
+    /// ready.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
-            State::Watched(operation, _) => operation.deadline(),
-            State::Ended(_) | State::Returned => None,
+            State::Watched { sleep, .. } => Some(sleep.deadline()),
+            State::Ended(_) => None,
         }
     }
 }
@@ -142,25 +118,39 @@ impl<T> Future for Watch<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // A task that only ever finds its operations ended has to let others run.
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.get_mut().poll_result(cx));
+        let this = self.get_mut();
+        let outcome = match &mut this.state {
+            State::Watched { operation, sleep, is_polled } => {
+                let is_first = !mem::replace(is_polled, true);
+                let Some(mut outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
+                // Only the timer knows whether that was the deadline, or the end of the wheel.
+                if let Ok(Err(why @ WatchError::Expired)) = &mut outcome
+                    && let Poll::Ready(Err(error)) = sleep.poll_wait(&mut Context::from_waker(Waker::noop()))
+                {
+                    *why = WatchError::CouldNotRun(error);
+                }
+                outcome
+            }
+            State::Ended(result) => Ok(result.take().expect("a `Watch` was polled after it was ready")),
+        };
+        this.state = State::Ended(None);
         budget.made_progress();
-        Poll::Ready(result)
+        Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 }
 
 impl<T> FusedFuture for Watch<T> {
     fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Returned)
+        matches!(self.state, State::Ended(None))
     }
 }
 
 impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
         let give_back = GiveBack(self.give_back.0.take());
-        match mem::replace(&mut self.state, State::Returned) {
-            State::Watched(operation, _) => operation.withdraw(give_back),
-            State::Ended(result) => give_back.give(result.ok()),
-            State::Returned => {}
+        match &mut self.state {
+            State::Watched { operation, .. } => operation.withdraw(give_back),
+            State::Ended(result) => give_back.give(result.take().map(Ok)),
         }
     }
 }
@@ -168,9 +158,9 @@ impl<T> Drop for Watch<T> {
 impl<T> fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Ended(_) => "ended",
-            State::Watched(..) => "watched",
-            State::Returned => "returned",
+            State::Watched { .. } => "watched",
+            State::Ended(Some(_)) => "ended",
+            State::Ended(None) => "returned",
         };
         f.debug_struct("Watch").field("state", &state).field("deadline", &self.deadline()).finish()
     }
@@ -187,9 +177,9 @@ impl<T> GiveBack<T> {
     }
 
     /// The caller holds no lock. A panic of the user's code ends here.
-    pub(crate) fn give(self, output: Option<T>) {
+    pub(crate) fn give(self, outcome: Option<Outcome<T>>) {
         contained(move || {
-            if let (Some(output), Some(code)) = (output, self.0) {
+            if let (Some(Ok(Ok(output))), Some(code)) = (outcome, self.0) {
                 code(output);
             }
         });

@@ -1,4 +1,4 @@
-//! Leaving entries of dropped timers, taking them over, and clearing them.
+//! Leaving entries of dropped timers, reusing them, and clearing them.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -36,20 +36,20 @@ fn leave(shard: &Shard, waker: Waker, other: &Waker) -> Key {
 }
 
 /// As if `waker` were that of the timer that was left.
-fn take_over(shard: &Shard, after: Duration, waker: &Waker) -> Option<Key> {
+fn reuse_own(shard: &Shard, after: Duration, waker: &Waker) -> Option<Key> {
     let now = CLOCK.now();
     let deadline = now.after(after);
     if deadline <= now {
         return None;
     }
-    shard.reuse_own(now, deadline, waker)
+    shard.reuse_own(now, deadline, id_of(waker))
 }
 
 #[test]
 fn the_waker_of_another_task_is_dropped_outside_the_lock() {
     type Next = fn(&Shard, &Waker);
     let next: [Next; 2] = [
-        |shard, waker| assert_eq!(take_over(shard, MINUTE, waker), None),
+        |shard, waker| assert_eq!(reuse_own(shard, MINUTE, waker), None),
         |shard, waker| {
             let deadline = CLOCK.now().after(MINUTE);
             shard.arm(Nanos::ZERO, deadline, waker).expect("not refused");
@@ -68,13 +68,13 @@ fn the_waker_of_another_task_is_dropped_outside_the_lock() {
 }
 
 #[test]
-fn a_timer_that_is_due_takes_nothing_over() {
+fn a_timer_that_is_due_reuses_nothing() {
     let (shard, waker) = (shard(), known());
     let key = leave(&shard, waker.clone(), &waker);
-    assert_eq!(take_over(&shard, Duration::ZERO, &waker), None);
+    assert_eq!(reuse_own(&shard, Duration::ZERO, &waker), None);
     let now = CLOCK.now();
     assert!(matches!(shard.arm(now, now, &waker), Ok(None)));
-    assert_eq!(take_over(&shard, MINUTE, &waker), Some(key));
+    assert_eq!(reuse_own(&shard, MINUTE, &waker), Some(key));
 }
 
 #[test]
@@ -85,27 +85,12 @@ fn the_turner_is_to_come_a_second_after_the_first_and_not_after_each() {
     let clear_by = shard.clear_by();
     assert!(clear_by <= CLOCK.now().after(Duration::from_secs(1)));
     for _ in 0..3 {
-        let key = take_over(&shard, MINUTE, &waker).expect("it is there");
+        let key = reuse_own(&shard, MINUTE, &waker).expect("it is there");
         shard.discard(key, CLOCK.now().after(MINUTE), Some(id_of(&waker)));
         assert_eq!(shard.clear_by(), clear_by);
     }
 }
 
-/// A thread that checked for the end just before the end came may leave a key after it, while the end still hands
-/// out.
-#[test]
-fn between_two_batches_of_the_end_nobody_takes_over() {
-    for after in [MINUTE / 2, 2 * MINUTE] {
-        let (shard, waker) = (shard(), known());
-        let now = CLOCK.now();
-        let arm = |deadline| insert(&shard, now, deadline, waker.clone());
-        let [_, key, _] = [MINUTE / 6, MINUTE, 60 * MINUTE].map(|after| arm(now.after(after)));
-        assert_eq!(shard.end(3, &mut Vec::new()), (3, Progress::More));
-        shard.leave_as_spare(key, id_of(&waker));
-        assert_eq!(take_over(&shard, after, &waker), None);
-        assert!(shard.arm(now, now.after(after), &waker).is_err());
-    }
-}
 #[test]
 fn what_is_discarded_after_the_end_leaves_the_turner_nothing_to_do() {
     // With a number that no thread's shard has.

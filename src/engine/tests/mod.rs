@@ -3,7 +3,6 @@
 mod alarm;
 mod leftovers;
 mod pace;
-mod shard_model;
 mod turns;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,29 +17,29 @@ use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 /// A clock that cannot be paused.
-const CLOCK: Clock = Clock::that_pauses(false);
+pub(super) const CLOCK: Clock = Clock::that_pauses(false);
 
 fn alarm(clock: Clock, shards: usize) -> Arc<Alarm> {
     Arc::new(Alarm::new(clock, shards, Counters::of("alone".into())))
 }
 
 /// Shard `number.0` of `number.1`.
-fn shard(number: (usize, usize), tick: Duration, slots: usize) -> Shard {
+pub(super) fn shard(number: (usize, usize), tick: Duration, slots: usize) -> Shard {
     let tick = Resolution::new(tick).expect("not zero");
     Shard::new(number, Hierarchy::new(tick, slots), CLOCK, alarm(CLOCK, 1), None)
 }
 
 /// Adds an entry.
-fn insert(shard: &Shard, now: Nanos, deadline: Nanos, waker: Waker) -> Key {
+pub(super) fn insert(shard: &Shard, now: Nanos, deadline: Nanos, waker: Waker) -> Key {
     shard.insert(now, deadline, waker).expect("not refused").expect("not due")
 }
 
 /// A waker that counts how many times it is woken.
 #[derive(Debug, Default)]
-struct Counting(AtomicUsize);
+pub(super) struct Counting(AtomicUsize);
 
 impl Counting {
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }

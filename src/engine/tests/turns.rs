@@ -188,7 +188,7 @@ fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
             rig.register(shard, beginning, Nanos(beginning.0 + nanos));
         }
         let planned = rig.plan().at.0 - beginning.0;
-        let mut driver = Driver::of(rig.turner);
+        let mut driver = Driver { turner: Arc::new(rig.turner) };
         let poll = Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop()));
         tell.send((planned, poll.is_pending())).unwrap();
     });
@@ -256,14 +256,14 @@ fn alarm_after_a_turn(fired: usize, late: Duration) -> (Nanos, Nanos, Nanos) {
         let alarm = &turner.alarm;
         for _ in 0..TURNS_IN_TIME {
             alarm.set_for_rest(CLOCK.now());
-            assert!(!turner.turn());
+            turner.turn();
         }
         let now = CLOCK.now();
         let end = Nanos(now.after(MILLI).0.next_multiple_of(2_000_000));
         let deadline = end.before(MILLI / 10);
         register(&shard, now, std::iter::repeat_n(now.before(MILLI), fired).chain([deadline]));
         alarm.set_for_rest(CLOCK.now().before(late));
-        assert!(!turner.turn());
+        turner.turn();
         // Otherwise the test was held up.
         if CLOCK.now() < deadline && end.before(MILLI * 2) <= now {
             return (alarm.turn_due().expect("a timer is left"), deadline, end);

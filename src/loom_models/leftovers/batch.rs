@@ -1,4 +1,4 @@
-//! Models of the batch of dropped timers: new timers reuse their entries, while the driver and others take them out.
+//! Models of the batch of dropped timers: new timers reuse their entries, while the turner and others take them out.
 
 use super::super::checker::{check, check_most, thread};
 use super::super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};
@@ -17,27 +17,27 @@ fn replace(shard: &Shard, task: &Task, deadline: Nanos) -> Key {
 fn a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline() {
     // Once the new deadline is later than the one before, once earlier.
     for (before, deadline) in [(1, 3), (4, 2)] {
-        check(["taken over", "not taken over"], move || {
+        check(["reused", "not reused"], move || {
             let shard = shard(None);
             let (task, other) = (Task::new(&shard), Task::new(&shard));
             // This timer gives the turn something to do.
             register(&shard, at(1), &CountingWaker::new());
             let left = other.arm(at(before));
             shard.discard_elsewhere(left);
-            let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+            let turner = spawn_turn(&shard, at(1), FULL_BATCH);
             let key = replace(&shard, &task, at(deadline));
-            driver.join().unwrap();
+            turner.join().unwrap();
             assert_eq!((task.counter.count(), other.counter.count(), shard.pending()), (0, 0, 1));
-            assert!(shard.next_turn() <= at(deadline), "the driver does not come");
+            assert!(shard.next_turn() <= at(deadline), "the turner does not come");
             turn(&shard, at(deadline), FULL_BATCH);
             assert_eq!((task.counter.count(), shard.pending()), (1, 0));
             assert!(task.has_no_entry() && other.has_no_entry());
-            if key == left { "taken over" } else { "not taken over" }
+            if key == left { "reused" } else { "not reused" }
         });
     }
 }
 
-/// Fails if a leftover that is taken over stays in the batch.
+/// Fails if a leftover that is reused stays in the batch.
 #[test]
 fn of_two_that_take_the_places_of_those_dropped_elsewhere_each_has_its_own() {
     check_most(["none", "one", "two"], || {

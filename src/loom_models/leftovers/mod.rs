@@ -1,4 +1,4 @@
-//! Models of the entries that dropped timers leave: threads reuse them while the driver fires timers.
+//! Models of the entries that dropped timers leave: threads reuse them while the turner fires timers.
 
 mod batch;
 mod spare;
@@ -34,8 +34,8 @@ impl Task {
         registered.expect("not refused").expect("not due")
     }
 
-    fn take_over(&self, deadline: Nanos) -> Option<Key> {
-        self.shard.reuse_own(at(0), deadline, &self.waker)
+    fn reuse_own(&self, deadline: Nanos) -> Option<Key> {
+        self.shard.reuse_own(at(0), deadline, self.id())
     }
 
     fn discard(&self, key: Key, deadline: Nanos) {
@@ -54,12 +54,12 @@ fn stats(shard: &Shard) -> Stats {
     stats
 }
 
-/// Turns the shard as the driver does when it comes after a second, and asserts that no entry keeps a waker after that.
-/// If a task's waker is still in an entry before, the driver must have been asked to come.
+/// Turns the shard as the turner does when it comes after a second, and asserts that no entry keeps a waker after that.
+/// If a task's waker is still in an entry before, the turner must have been asked to come.
 fn clear(shard: &Shard, tasks: &[&Task]) {
     assert!(
         tasks.iter().all(|task| task.has_no_entry()) || shard.next_turn() < at(1),
-        "the driver does not come"
+        "the turner does not come"
     );
     turn(shard, at(1), FULL_BATCH);
     assert!(tasks.iter().all(|task| task.has_no_entry()), "a waker is kept");

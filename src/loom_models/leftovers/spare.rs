@@ -1,4 +1,4 @@
-//! Models of the spare entry: the next timer reuses it, while the driver and others want it too.
+//! Models of the spare entry: the next timer reuses it, while the turner and others want it too.
 
 use std::task::Waker;
 
@@ -7,17 +7,17 @@ use super::super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, t
 use super::{Task, clear, stats};
 use crate::wheel::{Nanos, Progress};
 
-/// Fails if the driver does not clear the leftovers before it hands out.
+/// Fails if the turner does not clear the leftovers before it hands out.
 #[test]
 fn a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not() {
     check(["dropped", "fired"], || {
         let shard = shard(None);
         let task = Task::new(&shard);
         let key = task.arm(at(1));
-        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(key, at(1));
         let fired = stats(&shard).fired;
-        driver.join().unwrap();
+        turner.join().unwrap();
         turn(&shard, at(1), FULL_BATCH);
         let stats = stats(&shard);
         assert_eq!((stats.pending, stats.fired, stats.cancelled), (0, fired, 1 - fired));
@@ -29,27 +29,27 @@ fn a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not() {
 
 /// Fails if the next timer takes the spare without the lock.
 #[test]
-fn a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline() {
+fn a_timer_that_reuses_an_entry_during_a_turn_fires_at_its_own_deadline() {
     // Once the new deadline is later than the one before, once earlier.
     for (before, deadline) in [(1, 3), (4, 2)] {
-        check(["taken over", "not taken over"], move || {
+        check(["reused", "not reused"], move || {
             let shard = shard(None);
             let task = Task::new(&shard);
             // This timer gives the turn something to do.
             register(&shard, at(1), &CountingWaker::new());
             let key = task.arm(at(before));
             task.discard(key, at(before));
-            let driver = spawn_turn(&shard, at(1), FULL_BATCH);
-            let taken_over = task.take_over(at(deadline));
-            let key = taken_over.unwrap_or_else(|| task.arm(at(deadline)));
-            driver.join().unwrap();
+            let turner = spawn_turn(&shard, at(1), FULL_BATCH);
+            let reused = task.reuse_own(at(deadline));
+            let key = reused.unwrap_or_else(|| task.arm(at(deadline)));
+            turner.join().unwrap();
             assert_eq!((task.counter.count(), shard.pending()), (0, 1));
-            assert!(shard.next_turn() <= at(deadline), "the driver does not come");
+            assert!(shard.next_turn() <= at(deadline), "the turner does not come");
             turn(&shard, at(deadline), FULL_BATCH);
             assert_eq!((task.counter.count(), shard.pending()), (1, 0));
             task.discard(key, at(deadline));
             assert!(task.has_no_entry());
-            if taken_over.is_some() { "taken over" } else { "not taken over" }
+            if reused.is_some() { "reused" } else { "not reused" }
         });
     }
 }
@@ -57,7 +57,7 @@ fn a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline() {
 /// Fails if only the clock is asked whether the deadline has passed, and not the wheel: then a timer that is dropped
 /// counts as handed out, and fires all the same.
 #[test]
-fn a_timer_that_takes_over_as_its_deadline_passes_fires_or_is_found_due() {
+fn a_timer_that_reuses_an_entry_as_its_deadline_passes_fires_or_is_found_due() {
     for is_dropped in [false, true] {
         check(["armed", "found due"], move || {
             let shard = shard(None);
@@ -65,12 +65,12 @@ fn a_timer_that_takes_over_as_its_deadline_passes_fires_or_is_found_due() {
             // This timer gives the turn something to do.
             register(&shard, at(1), &CountingWaker::new());
             let key = task.arm(at(4));
-            let driver = spawn_turn(&shard, at(2), FULL_BATCH);
+            let turner = spawn_turn(&shard, at(2), FULL_BATCH);
             task.discard(key, at(4));
-            let taken_over = task.take_over(at(2));
+            let reused = task.reuse_own(at(2));
             let arm = || shard.arm(at(0), at(2), &task.waker).expect("not ended");
-            let armed = taken_over.or_else(|| arm().map(|(key, _)| key));
-            driver.join().unwrap();
+            let armed = reused.or_else(|| arm().map(|(key, _)| key));
+            turner.join().unwrap();
             if let Some(key) = armed.filter(|_| is_dropped) {
                 let woken = task.counter.count();
                 task.discard(key, at(2));
@@ -102,26 +102,26 @@ fn a_timer_that_is_dropped_when_its_place_has_gone_to_another_does_not_give_that
         // At the index of the first, if that has left.
         task.arm(at(2));
         owner.join().unwrap();
-        assert_eq!(task.take_over(at(3)), None);
+        assert_eq!(task.reuse_own(at(3)), None);
         turn(&shard, at(2), FULL_BATCH);
         assert_eq!(task.counter.count(), fired + 1);
         if fired > 0 { "fired" } else { "dropped" }
     });
 }
 
-/// Fails if a thread still believes that the driver is to come after the driver has been here. This happens if clearing
-/// only reads the spare's key, and does not swap it, after it has published that the driver need not come.
+/// Fails if a thread still believes that the turner is to come after the turner has been here. This happens if clearing
+/// only reads the spare's key, and does not swap it, after it has published that the turner need not come.
 #[test]
-fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
+fn a_timer_dropped_as_the_turner_lets_go_of_others_is_let_go_in_time() {
     check(["at once", "later"], || {
         let shard = shard(None);
         let (task, other) = (Task::new(&shard), Task::new(&shard));
         let keys = [task.arm(at(4)), other.arm(at(4))];
-        // This asks the driver to come.
+        // This asks the turner to come.
         shard.discard_elsewhere(keys[1]);
-        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        let turner = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(keys[0], at(4));
-        driver.join().unwrap();
+        turner.join().unwrap();
         let outcome = if task.has_no_entry() { "at once" } else { "later" };
         clear(&shard, &[&task, &other]);
         outcome
@@ -131,10 +131,10 @@ fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
         let task = Task::new(&shard);
         let key = task.arm(at(4));
         task.discard(key, at(4));
-        let key = task.take_over(at(5)).expect("nobody else is here");
-        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        let key = task.reuse_own(at(5)).expect("nobody else is here");
+        let turner = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(key, at(5));
-        driver.join().unwrap();
+        turner.join().unwrap();
         let outcome = if task.has_no_entry() { "at once" } else { "later" };
         clear(&shard, &[&task]);
         outcome
@@ -143,7 +143,7 @@ fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
 
 /// Fails if the key is stored where it is now compared and exchanged, and if the waker is not compared under the lock.
 #[test]
-fn of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over() {
+fn of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_reuses_it() {
     check_most(["the first's", "the second's", "nobody's"], || {
         let shard = shard(None);
         let tasks = [Task::new(&shard), Task::new(&shard)];
@@ -153,26 +153,26 @@ fn of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over(
             move || shard.discard(key, at(4), Some(id))
         });
         tasks[0].discard(keys[0], at(4));
-        let taken_over = tasks[0].take_over(at(5));
+        let reused = tasks[0].reuse_own(at(5));
         other.join().unwrap();
-        assert_eq!(shard.pending(), usize::from(taken_over.is_some()));
-        if taken_over.is_some() {
+        assert_eq!(shard.pending(), usize::from(reused.is_some()));
+        if reused.is_some() {
             turn(&shard, at(5), FULL_BATCH);
             assert_eq!((tasks[0].counter.count(), tasks[1].counter.count()), (1, 0));
             return "the first's";
         }
-        let taken_over = tasks[1].take_over(at(5));
+        let reused = tasks[1].reuse_own(at(5));
         turn(&shard, at(5), FULL_BATCH);
-        assert_eq!(tasks[1].counter.count(), usize::from(taken_over.is_some()));
+        assert_eq!(tasks[1].counter.count(), usize::from(reused.is_some()));
         clear(&shard, &[&tasks[0], &tasks[1]]);
-        if taken_over.is_some() { "the second's" } else { "nobody's" }
+        if reused.is_some() { "the second's" } else { "nobody's" }
     });
 }
 
-/// Fails if taking over does not check whether the shard has ended.
+/// Fails if reusing an entry does not check whether the shard has ended.
 #[test]
-fn a_timer_that_is_dropped_as_the_wheel_ends_is_not_taken_over_after_that() {
-    check_most(["taken over", "not taken over"], || {
+fn a_timer_that_is_dropped_as_the_wheel_ends_is_not_reused_after_that() {
+    check_most(["reused", "not reused"], || {
         let shard = shard(None);
         let task = Task::new(&shard);
         register(&shard, at(1), &CountingWaker::new());
@@ -187,11 +187,11 @@ fn a_timer_that_is_dropped_as_the_wheel_ends_is_not_taken_over_after_that() {
         });
         task.discard(key, at(4));
         let had_ended = shard.has_ended();
-        let taken_over = task.take_over(at(5));
-        assert!(taken_over.is_none() || !had_ended);
+        let reused = task.reuse_own(at(5));
+        assert!(reused.is_none() || !had_ended);
         end.join().unwrap();
         assert_eq!((shard.next_expiration(), shard.pending()), (Nanos::MAX, 0));
         assert!(task.has_no_entry());
-        if taken_over.is_some() { "taken over" } else { "not taken over" }
+        if reused.is_some() { "reused" } else { "not reused" }
     });
 }

@@ -11,7 +11,7 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::alarm::{assert_not_overslept, spawn_park};
 use super::checker::{block_on, check_most, thread};
-use super::{CountingWaker, HOUR, Parts, at, register, turn};
+use super::{CountingWaker, HOUR, Parts, at, register, turn, wheel};
 use crate::engine::shard::Shard;
 use crate::handle::TimingWheel;
 
@@ -67,7 +67,7 @@ fn tasks_that_sleep_are_woken() {
         // Dropping the driver would end the wheel.
         std::mem::forget(driver);
         let shard = shards[0].clone();
-        let wheel = TimingWheel::from_parts(shards, turner, None, TimingWheel::builder().settings);
+        let wheel = wheel(shards, turner);
         let tasks: Vec<_> = (0..3)
             .map(|_| {
                 let wheel = wheel.clone();

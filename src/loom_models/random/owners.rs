@@ -1,4 +1,4 @@
-//! Models of many owners that arm, move, drop and reuse timers, while the driver fires them and the wheel ends.
+//! Models of many owners that arm, move, drop and reuse timers, while the turner fires them and the wheel ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ const LAST_HOUR: u32 = 100;
 struct Watch {
     hour: AtomicU32,
     is_ending: AtomicBool,
-    taken_over: AtomicBool,
+    reused: AtomicBool,
 }
 
 /// The waker of a timer, which watches when it is woken.
@@ -107,7 +107,7 @@ impl Owner {
 
     fn arm(&mut self) {
         let deadline = self.watch.hour.load(Ordering::Relaxed) + thread_rng().gen_range(1..20);
-        if self.take_over(deadline) {
+        if self.reuse_own(deadline) {
             return;
         }
         let timer = Arc::new(Watched {
@@ -128,27 +128,27 @@ impl Owner {
         }
     }
 
-    /// Arms a timer as the task of the timer that was discarded last does. Returns whether it took that one over.
-    fn take_over(&mut self, deadline: u32) -> bool {
+    /// Arms a timer as the task of the timer that was discarded last does. Returns whether it reused that one's entry.
+    fn reuse_own(&mut self, deadline: u32) -> bool {
         let Some(last) = self.timers.last_mut().filter(|last| last.known == Known::Discarded) else {
             return false;
         };
         let watched = &last.timer.deadline;
         watched.store(deadline.min(last.deadline), Ordering::Relaxed);
-        let taken_over = self.shard.reuse_own(at(0), at(deadline), &last.waker);
-        let Some(key) = taken_over else {
+        let reused = self.shard.reuse_own(at(0), at(deadline), WakerId::of(&last.waker));
+        let Some(key) = reused else {
             watched.store(last.deadline, Ordering::Relaxed);
             return false;
         };
         watched.store(deadline, Ordering::Relaxed);
-        // A timer that was taken over has not fired before.
+        // A timer whose entry was reused has not fired before.
         (last.key, last.deadline, last.known) = (key, deadline, Known::Pending);
-        self.watch.taken_over.store(true, Ordering::Relaxed);
+        self.watch.reused.store(true, Ordering::Relaxed);
         true
     }
 }
 
-/// Four owners, a driver, and half of the time the end.
+/// Four owners, a turner, and half of the time the end.
 fn owners_at_work() -> &'static str {
     const PLACES: usize = 5;
     let bound = thread_rng().gen_bool(0.5).then(|| Arc::new(MaxPending::new(PLACES)));
@@ -164,7 +164,7 @@ fn owners_at_work() -> &'static str {
             })
         })
         .collect();
-    let driver = thread::spawn({
+    let turner = thread::spawn({
         let (shard, watch) = (shard.clone(), watch.clone());
         move || {
             for _ in 0..6 {
@@ -180,7 +180,7 @@ fn owners_at_work() -> &'static str {
         end(&shard);
     }
     let timers: Vec<_> = owners.into_iter().flat_map(|owner| owner.join().unwrap()).collect();
-    driver.join().unwrap();
+    turner.join().unwrap();
 
     for hour in watch.hour.load(Ordering::Relaxed)..2 * LAST_HOUR {
         watch.hour.store(hour, Ordering::Relaxed);
@@ -208,15 +208,15 @@ fn owners_at_work() -> &'static str {
         (0..PLACES).for_each(|_| bound.take().expect("all places have been given back"));
         assert!(bound.take().is_err(), "a place was given back twice");
     }
-    match (ends, watch.taken_over.load(Ordering::Relaxed)) {
+    match (ends, watch.reused.load(Ordering::Relaxed)) {
         (true, _) => "it ended",
         (false, false) => "it went on",
-        (false, true) => "one took over",
+        (false, true) => "one was reused",
     }
 }
 
 /// Fails for the reasons of the models in `firing` and `leftovers`.
 #[test]
 fn timers_of_many_owners_fire_once_in_time_or_are_cancelled() {
-    check_most(["it ended", "it went on", "one took over"], owners_at_work);
+    check_most(["it ended", "it went on", "one was reused"], owners_at_work);
 }

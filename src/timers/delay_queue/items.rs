@@ -1,4 +1,4 @@
-//! The pure part: holds the items, and finds the due ones and the time to look again. It is told the time.
+//! The items and their keys. This part is pure: it is told the time. It finds the due items, and the time to look again.
 //!
 //! A [`Hierarchy`] holds the indices of the items that are not due. Due items go from there to a heap, which sorts them
 //! by deadline. So items come in the order of their ticks, and items of one tick that are found together in the order of
@@ -12,11 +12,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::hint::black_box;
 
-use slab::Slab;
+use slab::{Drain, Slab};
 
-use super::key::Key;
 use crate::wheel::{self, Hierarchy, MAX_ENTRIES, Nanos, Progress, Resolution};
 
 /// The most items that a queue holds: one fewer than timers, because the timer of a removed item may stay.
@@ -28,6 +29,38 @@ const FEW: usize = 8;
 /// Places among the due that may be stale, however few items there are.
 const STALE: usize = 64;
 
+/// Names an item of a [`DelayQueue`](super::DelayQueue).
+///
+/// Once its item has left the queue, a key is stale: it finds nothing, now or later, because no two items of a queue have
+/// the same key. In another queue it may name another item.
+#[derive(Clone, Copy)]
+pub struct Key {
+    /// Counts the insertions of its queue, so no two keys of that have the same.
+    pub(super) number: u64,
+    /// Where to look first: `DelayQueue::compact` may have moved the item.
+    pub(super) index: usize,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key(of insertion {})", self.number)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Item<T> {
     pub(super) value: T,
@@ -36,6 +69,13 @@ pub(super) struct Item<T> {
     pub(super) number: u64,
     /// None if it is among the due.
     timer: Option<Timer>,
+}
+
+impl<T> Item<T> {
+    /// The order of items.
+    pub(super) const fn rank(&self) -> (Nanos, u64) {
+        (self.deadline, self.number)
+    }
 }
 
 /// An entry of the hierarchy. Its deadline is the item's or an earlier one.
@@ -56,7 +96,7 @@ pub(super) struct Items<T> {
     /// Numbers of 64 bits never run out, so no number is used twice.
     next_number: u64,
     timers: Hierarchy<usize>,
-    /// The timer of the item that was removed last, and its index.
+    /// The timer of the item that was removed last, and its index, at which there is no item.
     left: Option<(usize, Timer)>,
     due: BinaryHeap<Reverse<Due>>,
     /// More than a batch came due at once. The rest, which is still to be found, may have an earlier item.
@@ -79,89 +119,77 @@ impl<T> Items<T> {
         }
     }
 
-    /// Gives an empty queue another clock, which may have another origin. The numbers of keys go on.
-    pub(super) fn restart(&mut self, resolution: Resolution) {
-        debug_assert_eq!(self.len(), 0);
+    /// Takes all items out, in any order. The room for them stays, and the numbers of keys go on. The queue may have
+    /// another clock from now on, which may have another origin.
+    pub(super) fn restart(&mut self, resolution: Resolution) -> Drain<'_, Item<T>> {
         self.timers = Hierarchy::new(resolution, SLOTS);
         self.left = None;
+        self.is_behind = false;
+        self.due.clear();
+        self.moved.clear();
+        self.slab.drain()
     }
 
     pub(super) fn len(&self) -> usize {
         self.slab.len()
     }
 
-    /// The time up to which due items have been found.
-    pub(super) const fn clock(&self) -> Nanos {
-        self.timers.clock()
+    pub(super) const fn resolution(&self) -> Resolution {
+        self.timers.resolution()
     }
 
-    pub(super) fn end_of_tick(&self, deadline: Nanos) -> Nanos {
-        self.timers.resolution().end_of_tick(deadline)
-    }
-
-    /// Adds an item. `now` may be stale.
+    /// Adds an item. `now` is the time, if the caller has read the clock, and may be stale.
     ///
     /// # Panics
     /// If there are [`MAX_ITEMS`].
     #[inline]
     #[track_caller]
-    pub(super) fn insert(&mut self, now: Nanos, deadline: Nanos, value: T) -> Key {
+    pub(super) fn insert(&mut self, now: Option<Nanos>, deadline: Nanos, value: T) -> Key {
         assert_room(self.len(), 1);
         let number = self.next_number;
         self.next_number += 1;
         let index = self.slab.insert(Item { value, deadline, number, timer: None });
-        match self.left.take_if(|(left, _)| *left == index) {
-            Some((_, timer)) => self.move_timer(index, timer),
-            None => self.put(now, index),
-        }
+        let left = self.left.take_if(|(left, _)| *left == index);
+        self.put(now, index, left.map(|(_, timer)| timer));
         Key { number, index }
     }
 
-    /// Gives an item a timer, or puts it among the due.
-    #[inline]
-    fn put(&mut self, now: Nanos, index: usize) {
+    /// Sees to an item's timer: keeps `timer` unless it is too late, or makes one, or puts the item among the due.
+    #[inline(always)]
+    fn put(&mut self, now: Option<Nanos>, index: usize, timer: Option<Timer>) {
         let item = &mut self.slab[index];
         let deadline = item.deadline;
-        // The hierarchy refuses an overdue deadline, unless it is told an earlier time.
-        let now = if deadline > now { now } else { Nanos::ZERO };
-        item.timer = match self.timers.insert(now, deadline, index) {
-            Ok(key) => Some(Timer { key, deadline }),
-            Err(_) => {
-                self.due.push(Reverse((deadline, item.number, index)));
+        item.timer = match timer {
+            Some(timer) if deadline >= timer.deadline => Some(timer),
+            Some(Timer { key, .. }) if deadline > self.timers.clock() => {
+                self.timers.reschedule(key, deadline);
+                Some(Timer { key, deadline })
+            }
+            Some(Timer { key, .. }) => {
+                self.timers.cancel(key);
                 None
             }
+            None => {
+                // The hierarchy refuses an overdue deadline, unless it is told an earlier time.
+                let now = now.filter(|&now| deadline > now).unwrap_or(Nanos::ZERO);
+                self.timers.insert(now, deadline, index).ok().map(|key| Timer { key, deadline })
+            }
         };
-    }
-
-    /// Gives an item that timer, which is moved if it is too late.
-    #[inline]
-    fn move_timer(&mut self, index: usize, timer: Timer) {
-        let item = &mut self.slab[index];
-        let deadline = item.deadline;
-        if deadline >= timer.deadline {
-            item.timer = Some(timer);
-        } else if deadline > self.timers.clock() {
-            item.timer = Some(Timer { deadline, ..timer });
-            self.timers.reschedule(timer.key, deadline);
-        } else {
-            item.timer = None;
-            self.timers.cancel(timer.key);
+        if item.timer.is_none() {
             self.due.push(Reverse((deadline, item.number, index)));
         }
     }
 
     /// Moves an item to another deadline, and returns its value; `None` if `key` names none.
     #[inline]
-    pub(super) fn reset(&mut self, now: Nanos, key: &Key, deadline: Nanos) -> Option<&mut T> {
+    pub(super) fn reset(&mut self, now: Option<Nanos>, key: &Key, deadline: Nanos) -> Option<&mut T> {
         let index = self.find(key)?;
         let item = &mut self.slab[index];
         item.deadline = deadline;
-        match item.timer {
-            Some(timer) => self.move_timer(index, timer),
-            None => {
-                self.put(now, index);
-                self.drop_stale();
-            }
+        let timer = item.timer;
+        self.put(now, index, timer);
+        if timer.is_none() {
+            self.drop_stale();
         }
         Some(&mut self.slab[index].value)
     }
@@ -169,33 +197,27 @@ impl<T> Items<T> {
     /// Takes an item out, unless `key` is stale.
     #[inline]
     pub(super) fn remove(&mut self, key: &Key) -> Option<Item<T>> {
-        let index = self.find(key)?;
-        let item = self.take(index);
-        match item.timer {
-            Some(timer) => {
-                if let Some((_, before)) = self.left.replace((index, timer)) {
-                    self.timers.cancel(before.key);
-                }
-            }
-            None => self.drop_stale(),
-        }
-        self.drop_left_if_empty();
-        Some(item)
+        Some(self.take(self.find(key)?))
     }
 
+    #[inline]
     fn take(&mut self, index: usize) -> Item<T> {
         let item = self.slab.remove(index);
         if !self.moved.is_empty() {
             self.moved.remove(&item.number);
         }
-        item
-    }
-
-    /// An empty queue keeps no timer, because it may never be polled again.
-    fn drop_left_if_empty(&mut self) {
+        if let Some(timer) = item.timer {
+            if let Some((_, before)) = self.left.replace((index, timer)) {
+                self.timers.cancel(before.key);
+            }
+        } else {
+            self.drop_stale();
+        }
+        // An empty queue keeps no timer, because it may never be polled again.
         if self.slab.is_empty() {
             self.drop_left();
         }
+        item
     }
 
     fn drop_left(&mut self) {
@@ -226,17 +248,22 @@ impl<T> Items<T> {
         black_box(handed_out.iter().filter(|&&index| self.slab[index].deadline > now).count());
         for index in handed_out.drain(..) {
             let item = &mut self.slab[index];
-            item.timer = None;
-            if item.deadline <= now {
-                self.due.push(Reverse((item.deadline, item.number, index)));
-            } else {
+            if item.deadline > now {
                 // It was moved to later.
-                self.put(now, index);
+                self.put(Some(now), index, None);
+            } else {
+                item.timer = None;
+                self.due.push(Reverse((item.deadline, item.number, index)));
             }
         }
         self.handed_out = handed_out;
         self.is_behind = progress == Progress::More;
         progress
+    }
+
+    /// How many items have timers.
+    fn timed(&self) -> usize {
+        self.timers.len() - usize::from(self.left.is_some())
     }
 
     /// Whether an item is due, and all earlier ones have been found.
@@ -246,17 +273,14 @@ impl<T> Items<T> {
 
     /// Whether [`advance`](Self::advance) has to go on.
     pub(super) fn is_behind(&self) -> bool {
-        self.is_behind && !self.timers.is_empty()
+        self.is_behind && self.timed() > 0
     }
 
     /// Takes out the first of the due items that have been found.
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
-        let Reverse(due) = self.due.pop()?;
-        let index = self.current(due)?;
-        let item = self.take(index);
-        self.drop_stale();
-        self.drop_left_if_empty();
-        Some((Key { number: due.1, index }, item))
+        let Reverse(first) = self.due.pop()?;
+        let index = self.current(first)?;
+        Some((Key { number: first.1, index }, self.take(index)))
     }
 
     /// The index of the item that has this place among the due, unless the place is stale.
@@ -273,8 +297,7 @@ impl<T> Items<T> {
         {
             self.due.pop();
         }
-        let due = self.slab.len() - (self.timers.len() - usize::from(self.left.is_some()));
-        if self.due.len() > 2 * due + STALE {
+        if self.due.len() > 2 * (self.len() - self.timed()) + STALE {
             let mut all = std::mem::take(&mut self.due).into_vec();
             all.retain(|&Reverse(due)| self.current(due).is_some());
             // An item that was moved away and back has its place twice.
@@ -291,30 +314,21 @@ impl<T> Items<T> {
         if self.timers.len() > FEW {
             return Some(begins);
         }
-        let first = self.first_timed().map(|index| self.slab[index].deadline);
         // `begins` of a bucket of one tick is the last deadline in it.
-        first.map(|first| first.max(begins))
+        Some(self.slab[self.first_timed()?].deadline.max(begins))
     }
 
     /// The item with a timer that has the earliest deadline.
     fn first_timed(&self) -> Option<usize> {
-        // The index of a removed item may be empty, or have another item by now, which is a candidate anyway.
-        self.timers
-            .earliest_by(|&index| self.slab.get(index).map(|item| (item.deadline, item.number)))
-            .copied()
+        // At the index of the timer that was left there is no item.
+        self.timers.earliest_by(|&index| self.slab.get(index).map(Item::rank)).copied()
     }
 
     /// The key of the item that will be popped next, if nothing changes.
     pub(super) fn peek(&self) -> Option<Key> {
         let found = self.due.peek().and_then(|&Reverse(first)| self.current(first));
-        let index = match found {
-            Some(found) if !self.is_behind() => found,
-            _ => {
-                let timed = self.first_timed();
-                let rank = |&index: &usize| (self.slab[index].deadline, self.slab[index].number);
-                found.into_iter().chain(timed).min_by_key(rank)?
-            }
-        };
+        let timed = if self.has_due() { None } else { self.first_timed() };
+        let index = found.into_iter().chain(timed).min_by_key(|&index| self.slab[index].rank())?;
         Some(Key { number: self.slab[index].number, index })
     }
 
@@ -340,27 +354,14 @@ impl<T> Items<T> {
 
     /// Moves items together, so that they take no more memory than they have to.
     pub(super) fn compact(&mut self) {
-        let Self { slab, moved, timers, .. } = self;
-        slab.compact(|item, _, to| {
-            moved.insert(item.number, to);
-            if let Some(index) = item.timer.and_then(|timer| timers.get_mut(timer.key)) {
+        self.slab.compact(|item, _, to| {
+            self.moved.insert(item.number, to);
+            if let Some(index) = item.timer.and_then(|timer| self.timers.get_mut(timer.key)) {
                 *index = to;
             }
             true
         });
         self.shrink_to_fit();
-    }
-
-    /// Takes all items out, in any order. The room for them stays. The caller drops them, because that runs user code.
-    pub(super) fn drain(&mut self) -> Vec<Item<T>> {
-        if self.slab.is_empty() {
-            return Vec::new();
-        }
-        self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
-        self.left = None;
-        self.due.clear();
-        self.moved.clear();
-        self.slab.drain().collect()
     }
 
     /// For tests.
@@ -371,9 +372,9 @@ impl<T> Items<T> {
     pub(super) fn assert_invariants(&self) {
         self.timers.assert_invariants();
         let due = self.slab.iter().filter(|(_, item)| item.timer.is_none()).count();
-        assert_eq!(due + self.timers.len() - usize::from(self.left.is_some()), self.len());
+        assert_eq!(due + self.timed(), self.len());
         assert!((due..=2 * due + STALE).contains(&self.due.len()), "{} places for {due}", self.due.len());
-        assert!(self.left.is_none() || !self.slab.is_empty());
+        assert!(self.left.is_none_or(|(index, _)| !self.slab.is_empty() && !self.slab.contains(index)));
     }
 }
 

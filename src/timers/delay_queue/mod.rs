@@ -2,7 +2,6 @@
 //! hands it out, and arms the queue's one sleep.
 
 mod items;
-mod key;
 #[cfg(test)]
 mod model_tests;
 mod poll;
@@ -14,9 +13,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use items::{Item, Items, MAX_ITEMS};
-use key::stale;
 
-pub use self::key::{Expired, Key};
+pub use self::items::Key;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{self, Clock};
 use crate::platform::wakers::contained;
@@ -144,9 +142,8 @@ impl<T> DelayQueue<T> {
     /// Never.
     #[must_use]
     pub fn new() -> Self {
-        const MILLISECOND: Duration = Duration::from_millis(1);
         // Any will do until the wheel is known.
-        let resolution = Resolution::new(MILLISECOND).expect("not zero");
+        let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
         Self {
             items: Items::new(resolution),
             sleep: None,
@@ -238,7 +235,7 @@ impl<T> DelayQueue<T> {
     fn insert_instant(&mut self, now: Option<Nanos>, deadline: Instant, value: T) -> Key {
         self.started();
         let nanos = clock::nanos(deadline);
-        let key = self.items.insert(now.unwrap_or(self.items.clock()), nanos, (value, deadline));
+        let key = self.items.insert(now, nanos, (value, deadline));
         self.be_in_time_for(nanos, now);
         if let Some(told) = self.told_empty.take() {
             contained(|| told.wake());
@@ -252,7 +249,6 @@ impl<T> DelayQueue<T> {
     /// If `key` names no item. [`try_remove`](Self::try_remove) returns `None` instead.
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
-        // Not by a closure, in which the panic would not name the caller.
         let Some(expired) = self.try_remove(key) else { stale(key) };
         expired
     }
@@ -311,9 +307,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
         let nanos = clock::nanos(deadline);
-        let item = self.items.reset(now.unwrap_or(self.items.clock()), key, nanos);
-        // Not by a closure, in which the panic would not name the caller.
-        let Some((_, set)) = item else { stale(key) };
+        let Some((_, set)) = self.items.reset(now, key, nanos) else { stale(key) };
         *set = deadline;
         self.be_in_time_for(nanos, now);
     }
@@ -407,9 +401,8 @@ impl<T> DelayQueue<T> {
     /// # Panics
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
     pub fn clear(&mut self) {
-        let items = self.items.drain();
         self.wake();
-        drop(items);
+        drop(self.items.restart(self.items.resolution()));
     }
 
     /// Takes all items out, due or not, in the order in which they would have been handed out, and wakes the waiting task.
@@ -439,23 +432,18 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "dropping this drops all items; `clear` says so"]
     pub fn drain(&mut self) -> std::vec::IntoIter<Expired<T>> {
-        let mut items = self.items.drain();
-        items.sort_unstable_by_key(|item| (item.deadline, item.number));
-        // Their keys are stale, so there is no place to look first.
-        let expired: Vec<_> = items.into_iter().map(|item| expired(item, 0)).collect();
         self.wake();
-        expired.into_iter()
+        let mut items: Vec<_> = self.items.restart(self.items.resolution()).collect();
+        items.sort_unstable_by_key(Item::rank);
+        // Their keys are stale, so there is no place to look first.
+        items.into_iter().map(|item| expired(item, 0)).collect::<Vec<_>>().into_iter()
     }
 
     /// The queue's sleep. If it has no wheel yet, or an ended one that it may leave, it gets the current runtime's wheel.
     #[inline]
     #[track_caller]
     fn started(&mut self) -> &Sleep {
-        let has_to_start = match &self.sleep {
-            None => true,
-            Some(sleep) => self.is_empty() && !self.stays && sleep.has_ended(),
-        };
-        if has_to_start {
+        if self.sleep.as_ref().is_none_or(|sleep| self.is_empty() && !self.stays && sleep.has_ended()) {
             self.start(with_current(TimingWheel::sleep_unset));
         }
         self.sleep.as_ref().expect("it has been started")
@@ -463,13 +451,60 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn start(&mut self, sleep: Sleep) {
-        self.items.restart(sleep.resolution());
+        drop(self.items.restart(sleep.resolution()));
         self.sleep = Some(sleep);
+    }
+}
+
+/// An item that has left its [`DelayQueue`], because its deadline came or because it was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired<T> {
+    value: T,
+    deadline: Instant,
+    key: Key,
+}
+
+impl<T> Expired<T> {
+    /// The value.
+    #[must_use]
+    pub const fn get_ref(&self) -> &T {
+        &self.value
+    }
+
+    /// The value.
+    #[must_use]
+    pub const fn get_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+
+    /// The value.
+    #[must_use = "the value is in no queue any more"]
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// The deadline that was set last.
+    #[must_use]
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The item's key, which is stale now.
+    #[must_use]
+    pub const fn key(&self) -> Key {
+        self.key
     }
 }
 
 fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>, index: usize) -> Expired<T> {
     Expired { value, deadline, key: Key { number, index } }
+}
+
+/// Panics, because a key names no item. Not in a closure, in which the panic would not name the caller.
+#[cold]
+#[track_caller]
+fn stale(key: &Key) -> ! {
+    panic!("{key:?} names no item of this delay queue: it was handed out or removed, or is another queue's")
 }
 
 /// The time, and the instant `timeout` later, or one that never comes.

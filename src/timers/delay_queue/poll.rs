@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures::stream::{FusedStream, Stream};
 use tokio::task::coop;
@@ -11,7 +10,6 @@ use super::{DelayQueue, Expired, expired};
 use crate::error::Error;
 use crate::platform::wakers::contained;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::{Nanos, Progress};
 
 /// Timers that are moved for one unit of the task's cooperative budget.
@@ -95,8 +93,7 @@ impl<T> DelayQueue<T> {
         loop {
             if self.items.has_due() {
                 ready!(coop::poll_proceed(cx)).made_progress();
-                let popped = self.items.pop().map(|(key, item)| Ok(expired(item, key.index)));
-                return Poll::Ready(popped);
+                return Poll::Ready(self.items.pop().map(|(key, item)| Ok(expired(item, key.index))));
             }
             let Some(at) = self.items.next_look() else {
                 // An empty queue needs no timer.
@@ -104,28 +101,22 @@ impl<T> DelayQueue<T> {
                 self.told_empty = Some(cx.waker().clone());
                 return Poll::Ready(None);
             };
-            let (is_behind, latest) = (self.items.is_behind(), self.items.end_of_tick(at));
+            let is_behind = self.items.is_behind();
+            if let Some(now) = looked
+                && !is_behind
+            {
+                self.arm(now, at);
+            }
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // A sleep that wakes the task too early stays, so an item that is reset again and again costs nothing here.
-            let is_in_time = sleep.armed().is_some() && self.armed_for <= latest;
-            let now = match looked {
-                _ if is_in_time && !is_behind => None,
-                Some(now) if now < at && !is_behind => {
-                    self.arm(now, at);
-                    None
-                }
-                _ => Some(sleep.clock().now()),
-            };
-            let sleep = self.sleep.as_mut().expect("it is there still");
-            let now = match now {
-                Some(now) => now,
-                None => match ready!(sleep.poll_wait(cx)) {
-                    // This thread may see another clock than the wheel, and the loop has to end.
-                    Ok(()) => sleep.clock().now().max(sleep.deadline_nanos()),
-                    // Items that are due by now need no timer.
-                    Err(_) if looked.is_none() => sleep.clock().now(),
-                    Err(error) => return Poll::Ready(Some(Err(error))),
-                },
+            let may_wait = !is_behind && (looked.is_some() || sleep.armed().is_some());
+            let now = match may_wait.then(|| sleep.poll_wait(cx)) {
+                Some(Poll::Pending) => return Poll::Pending,
+                // This thread may see another clock than the wheel, and the loop has to end.
+                Some(Poll::Ready(Ok(()))) => sleep.clock().now().max(sleep.deadline_nanos()),
+                Some(Poll::Ready(Err(error))) if looked.is_some() => return Poll::Ready(Some(Err(error))),
+                // Items that are due by now need no timer.
+                _ => sleep.clock().now(),
             };
             looked = Some(now);
             while self.items.advance(now, BATCH) == Progress::More {
@@ -137,10 +128,7 @@ impl<T> DelayQueue<T> {
     /// Makes the sleep wake the task at `at`, or later by the tolerance.
     fn arm(&mut self, now: Nanos, at: Nanos) {
         let Some(sleep) = &mut self.sleep else { return };
-        if let Some(tolerance) = self.tolerance {
-            let delay = Duration::from_nanos(at.0.saturating_sub(now.0));
-            sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
-        }
+        sleep.tolerate(now, at, self.tolerance);
         sleep.move_to(at, Some(now));
         self.armed_for = at;
     }
@@ -149,7 +137,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub(super) fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
         if let Some(sleep) = &self.sleep
-            && self.armed_for > self.items.end_of_tick(deadline)
+            && self.armed_for > self.items.resolution().end_of_tick(deadline)
             && sleep.armed().is_some()
         {
             let now = now.unwrap_or_else(|| sleep.clock().now());

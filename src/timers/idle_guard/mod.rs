@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use crate::handle::TimingWheel;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
-use waits::Direction::{self, Read, Write};
+use waits::Direction::{Read, Write};
 use waits::Waits;
 
 impl TimingWheel {
@@ -278,47 +278,21 @@ impl<S> IdleGuard<S> {
     }
 }
 
-const fn to_duration(limit: Nanos) -> Option<Duration> {
-    match limit {
-        Nanos::MAX => None,
-        limit => Some(limit.to_duration()),
-    }
-}
-
 fn to_nanos(limit: Option<Duration>) -> Nanos {
     limit.map_or(Nanos::MAX, Nanos::from_duration)
-}
-
-/// Ends the wait of an operation that is ready, or times one that is not. The stream was polled before, so bytes that have
-/// arrived win against a deadline.
-#[inline]
-fn timed<T>(
-    waits: &mut Waits,
-    direction: Direction,
-    is_flush: bool,
-    result: Poll<io::Result<T>>,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<T>> {
-    if result.is_ready() {
-        waits.end(direction, is_flush);
-        return result;
-    }
-    waits.poll(direction, is_flush, cx).map(Err)
 }
 
 impl<S: AsyncRead> AsyncRead for IdleGuard<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let result = this.stream.poll_read(cx, buf);
-        timed(this.waits, Read, false, result, cx)
+        this.waits.poll(Read, false, this.stream.poll_read(cx, buf), cx)
     }
 }
 
 impl<S: AsyncBufRead> AsyncBufRead for IdleGuard<S> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.project();
-        let result = this.stream.poll_fill_buf(cx);
-        timed(this.waits, Read, false, result, cx)
+        this.waits.poll(Read, false, this.stream.poll_fill_buf(cx), cx)
     }
 
     fn consume(self: Pin<&mut Self>, amount: usize) {
@@ -329,20 +303,17 @@ impl<S: AsyncBufRead> AsyncBufRead for IdleGuard<S> {
 impl<S: AsyncWrite> AsyncWrite for IdleGuard<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let result = this.stream.poll_write(cx, buf);
-        timed(this.waits, Write, false, result, cx)
+        this.waits.poll(Write, false, this.stream.poll_write(cx, buf), cx)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let result = this.stream.poll_flush(cx);
-        timed(this.waits, Write, true, result, cx)
+        this.waits.poll(Write, true, this.stream.poll_flush(cx), cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let result = this.stream.poll_shutdown(cx);
-        timed(this.waits, Write, false, result, cx)
+        this.waits.poll(Write, false, this.stream.poll_shutdown(cx), cx)
     }
 
     fn poll_write_vectored(
@@ -351,8 +322,7 @@ impl<S: AsyncWrite> AsyncWrite for IdleGuard<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let result = this.stream.poll_write_vectored(cx, bufs);
-        timed(this.waits, Write, false, result, cx)
+        this.waits.poll(Write, false, this.stream.poll_write_vectored(cx, bufs), cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -363,11 +333,13 @@ impl<S: AsyncWrite> AsyncWrite for IdleGuard<S> {
 impl<S: fmt::Debug> fmt::Debug for IdleGuard<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stream, waits } = self;
+        let [read, write, idle] = [waits.limits[0], waits.limits[1], waits.idle_limit()]
+            .map(|limit| (limit != Nanos::MAX).then(|| limit.to_duration()));
         f.debug_struct("IdleGuard")
             .field("stream", stream)
-            .field("read_limit", &to_duration(waits.limit(Read)))
-            .field("write_limit", &to_duration(waits.limit(Write)))
-            .field("idle_limit", &to_duration(waits.idle_limit()))
+            .field("read_limit", &read)
+            .field("write_limit", &write)
+            .field("idle_limit", &idle)
             .finish_non_exhaustive()
     }
 }

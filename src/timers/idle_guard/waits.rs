@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use crate::error::Elapsed;
+use crate::error::{Elapsed, Limit};
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
@@ -51,7 +51,7 @@ impl Direction {
 pub(super) struct Waits {
     read: Wait,
     /// For reads and for writes; `MAX` is no limit.
-    limits: [Nanos; 2],
+    pub(super) limits: [Nanos; 2],
     /// Most guards need none of this, because no idle limit is set and no write has had to wait.
     rest: Option<Box<Rest>>,
 }
@@ -84,10 +84,6 @@ impl Wait {
         Self { timer, since: Nanos::MAX, answered: Nanos::MAX }
     }
 
-    fn is_on(&self) -> bool {
-        self.since != Nanos::MAX
-    }
-
     /// The first check after the last answer, and the end, of a limit that counts from `from`.
     #[inline]
     fn check_and_end(&self, from: Nanos, limit: Nanos) -> (Nanos, Nanos) {
@@ -105,7 +101,7 @@ impl Waits {
 
     /// An operation was ready. This is on the way of every byte, so it leaves the timers alone.
     #[inline]
-    pub(super) fn end(&mut self, direction: Direction, is_flush: bool) {
+    fn end(&mut self, direction: Direction, is_flush: bool) {
         match (direction, &self.rest) {
             (Read, None) => self.read.since = Nanos::MAX,
             (Write, None) => {}
@@ -113,21 +109,27 @@ impl Waits {
             (_, Some(_)) => {
                 self.wait(direction).since = Nanos::MAX;
                 if self.idle_limit() != Nanos::MAX && self.is_on(direction.other()) {
-                    self.begin_silence(self.now());
+                    self.rest().silent_since = self.now();
                 }
             }
         }
     }
 
-    /// An operation found the stream not ready. Returns an error if it has waited for too long or cannot be timed. The next
-    /// operation then starts anew.
+    /// Ends the wait of an operation that is ready, or times one that is not. The stream was polled before, so bytes that
+    /// have arrived win against a deadline. Returns an error if the operation has waited for too long or cannot be timed.
+    /// The next operation then starts anew.
     #[inline]
-    pub(super) fn poll(
+    pub(super) fn poll<T>(
         &mut self,
         direction: Direction,
         is_flush: bool,
+        result: Poll<io::Result<T>>,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Error> {
+    ) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.end(direction, is_flush);
+            return result;
+        }
         if self.shortest(direction) == Nanos::MAX {
             return Poll::Pending;
         }
@@ -140,9 +142,9 @@ impl Waits {
         ready!(coop::poll_proceed(cx)).made_progress();
         self.wait(direction).since = Nanos::MAX;
         if self.rest.is_some() {
-            self.begin_silence(self.now());
+            self.rest().silent_since = self.now();
         }
-        Poll::Ready(error)
+        Poll::Ready(Err(error))
     }
 
     fn poll_limited(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Error> {
@@ -161,24 +163,31 @@ impl Waits {
             if has_come || timer.armed().is_none() {
                 now = now.or_else(|| Some(self.now()));
             }
-            match now {
-                Some(now) if !has_come && now < check => {}
-                Some(now) => {
-                    // Not before the check, whatever a clock does that can be paused.
-                    let now = now.max(check);
-                    if self.was_dropped(direction, now) {
-                        self.begin(direction, now);
-                    } else {
-                        self.wait(direction).answered = now;
-                    }
-                    // A wait that has just begun ends too, if the silence lasts too long for the other direction's.
-                    if self.check_and_end(direction).1 <= now {
-                        return Poll::Ready(self.elapsed(direction, now).into());
-                    }
+            if let Some(now) = now
+                && (has_come || now >= check)
+            {
+                // Not before the check, whatever a clock does that can be paused.
+                let now = now.max(check);
+                if self.was_dropped(direction, now) {
+                    self.begin(direction, now);
+                } else {
+                    self.wait(direction).answered = now;
                 }
-                None => {}
+                // A wait that has just begun ends too, if the silence lasts too long for the other direction's.
+                if self.check_and_end(direction).1 <= now {
+                    return Poll::Ready(self.elapsed(direction, now).into());
+                }
             }
-            if let Err(error) = ready!(self.poll_timer(direction, now, cx)) {
+            // The timer is set to the next check, or to an earlier time. An early timer stays, which spares the lock, unless
+            // it would soon wake the task for nothing.
+            let (check, _) = self.check_and_end(direction);
+            let latest = Nanos(check.0.saturating_add(self.slack(direction).0));
+            let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
+            let timer = &mut self.wait(direction).timer;
+            if timer.armed().is_none_or(|at| at > latest || left(at) < left(check) / 2) {
+                timer.move_to(check, Some(now.take().unwrap_or_else(|| timer.clock().now())));
+            }
+            if let Err(error) = ready!(timer.poll_wait(cx)) {
                 return Poll::Ready(io::Error::other(error));
             }
             now = None;
@@ -189,41 +198,15 @@ impl Waits {
         self.read.timer.clock().now()
     }
 
-    /// Sets the timer to the next check, unless it is set to that or an earlier time, and polls it.
-    fn poll_timer(
-        &mut self,
-        direction: Direction,
-        now: Option<Nanos>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), crate::Error>> {
-        let (check, _) = self.check_and_end(direction);
-        let latest = Nanos(check.0.saturating_add(self.slack(direction).0));
-        let timer = &mut self.wait(direction).timer;
-        // A timer that is early stays, which spares the lock, unless it would soon wake the task for nothing.
-        let stays = timer.armed().is_some_and(|at| {
-            let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
-            at <= latest && left(at) >= left(check) / 2
-        });
-        if !stays {
-            let now = now.unwrap_or_else(|| timer.clock().now());
-            timer.move_to(check, Some(now));
-        }
-        timer.poll_wait(cx)
-    }
-
     /// A wait begins. A silence does too, unless an operation waits in the other direction.
     #[inline]
     fn begin(&mut self, direction: Direction, now: Nanos) {
         let other = direction.other();
         if self.rest.is_some() && (!self.is_on(other) || self.was_dropped(other, now)) {
-            self.begin_silence(now);
+            self.rest().silent_since = now;
         }
         let wait = self.wait(direction);
         (wait.since, wait.answered) = (now, now);
-    }
-
-    fn begin_silence(&mut self, now: Nanos) {
-        self.rest().silent_since = now;
     }
 
     /// Whether the operation that waited was dropped: nobody polled after the timer woke the task.
@@ -253,13 +236,13 @@ impl Waits {
     /// The error for the limit that has passed.
     fn elapsed(&self, direction: Direction, now: Nanos) -> Elapsed {
         let limit = self.limits[direction as usize];
-        let end = self.get(direction).map(|wait| wait.check_and_end(wait.since, limit).1);
+        let since = self.get(direction).map_or(Nanos::MAX, |wait| wait.since);
         match direction {
-            _ if limit == Nanos::MAX || end.is_none_or(|end| end > now) => {
-                Elapsed::of_idle_limit(self.idle_limit())
+            _ if limit == Nanos::MAX || now.0 < since.0.saturating_add(limit.0) => {
+                Elapsed::of(Limit::Idle, self.idle_limit())
             }
-            Read => Elapsed::of_read_limit(limit),
-            Write => Elapsed::of_write_limit(limit),
+            Read => Elapsed::of(Limit::Read, limit),
+            Write => Elapsed::of(Limit::Write, limit),
         }
     }
 
@@ -277,7 +260,7 @@ impl Waits {
 
     #[inline]
     fn is_on(&self, direction: Direction) -> bool {
-        self.get(direction).is_some_and(Wait::is_on)
+        self.get(direction).is_some_and(|wait| wait.since != Nanos::MAX)
     }
 
     #[inline]
@@ -311,10 +294,6 @@ impl Waits {
 
 /// Settings, which may change while an operation waits.
 impl Waits {
-    pub(super) const fn limit(&self, direction: Direction) -> Nanos {
-        self.limits[direction as usize]
-    }
-
     pub(super) fn idle_limit(&self) -> Nanos {
         self.rest.as_ref().map_or(Nanos::MAX, |rest| rest.idle_limit)
     }
@@ -361,7 +340,7 @@ impl Waits {
             wait.timer.set_tolerance(Tolerance::time(slack.to_duration()));
             if dropped[direction as usize] || !is_limited {
                 wait.since = Nanos::MAX;
-            } else if wait.is_on() && wait.timer.armed().is_some_and(|at| at > check) {
+            } else if wait.since != Nanos::MAX && wait.timer.armed().is_some_and(|at| at > check) {
                 // Not into the past, because the time for an answer counts from here.
                 wait.timer.move_to(check.max(now), Some(now));
             }

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use crate::error::Elapsed;
 use crate::handle::TimingWheel;
-use crate::platform::clock::nanos;
 use crate::timers::interval::Interval;
 use crate::timers::timeout::SureSleep;
 use crate::timers::tolerance::Tolerance;
@@ -41,19 +40,9 @@ impl Countdown {
         self.run(now, now.after(self.duration));
     }
 
-    /// Starts, or starts again, until `deadline`.
-    fn start_until(&mut self, deadline: Instant) {
-        let now = self.timer.moved().clock().now();
-        self.run(now, nanos(deadline));
-    }
-
     fn run(&mut self, now: Nanos, deadline: Nanos) {
-        let sleep = &mut self.timer.sleep;
-        if let Some(tolerance) = self.tolerance {
-            let delay = Duration::from_nanos(deadline.0.saturating_sub(now.0));
-            sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
-        }
-        sleep.move_to(deadline, Some(now));
+        self.timer.sleep.tolerate(now, deadline, self.tolerance);
+        self.timer.sleep.move_to(deadline, Some(now));
         self.is_running = true;
     }
 
@@ -126,8 +115,7 @@ adapter! {
         ends: bool,
     }
     /// Terminated at the end of the stream within. The stream of
-    /// [`idle_timeout_on`](super::StreamTimeExt::idle_timeout_on) is also terminated by its error, until a
-    /// [`reset`](Timeout::reset).
+    /// [`idle_timeout_on`](super::StreamTimeExt::idle_timeout_on) is also terminated by its error.
     |this| this.stream.is_terminated() || (this.ends && !this.countdown.is_running)
 }
 
@@ -139,16 +127,9 @@ impl<S: Stream> Timeout<S> {
     /// With a tolerance: each gap may end late, by a time or by a share of the limit. See [`Tolerance`].
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         self.countdown.tolerance = Some(tolerance);
-        self.countdown.start_until(self.countdown.timer.sleep.deadline());
+        let sleep = &self.countdown.timer.sleep;
+        self.countdown.run(sleep.clock().now(), sleep.deadline_nanos());
         self
-    }
-
-    /// Sets how long a gap may be, from the next item on. For the current gap see [`reset`](Self::reset).
-    ///
-    /// If the adapter is not pinned, call `Pin::new(&mut items).set_limit(limit)`, as for each method that takes
-    /// `Pin<&mut Self>`.
-    pub fn set_limit(self: Pin<&mut Self>, limit: Duration) {
-        self.project().countdown.duration = limit;
     }
 
     /// The instant at which the error comes if no item comes before; `None` if the error of the current gap has come,
@@ -157,12 +138,6 @@ impl<S: Stream> Timeout<S> {
     pub fn deadline(&self) -> Option<Instant> {
         let will_come = self.countdown.is_running && !self.stream.is_done();
         will_come.then(|| self.countdown.timer.sleep.deadline())
-    }
-
-    /// Moves the deadline of the current gap. If its error has come, there will be another, and a stream that had ended
-    /// by its error goes on.
-    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.project().countdown.start_until(deadline);
     }
 }
 

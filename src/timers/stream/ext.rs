@@ -62,9 +62,8 @@ pub trait StreamTimeExt: Stream + Sized {
     ///
     /// Use it for a connection that is closed when nothing has come for a while. The first gap begins with this call,
     /// each later gap with an item. An item that is ready comes first, even if it is late. After the error the stream
-    /// within is not polled any more. It is kept: [`into_inner`](Timeout::into_inner) returns it, and
-    /// [`reset`](Timeout::reset) lets it go on. With a `limit` of more than [292 years](crate::Sleep::deadline)
-    /// there is no error.
+    /// within is not polled any more. It is kept: [`into_inner`](Timeout::into_inner) returns it. With a `limit` of more
+    /// than [292 years](crate::Sleep::deadline) there is no error.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].

@@ -181,26 +181,6 @@ async fn a_queue_that_is_used_for_years_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn peek_agrees_with_poll_whatever_happens_in_between() {
-    let mut queue = DelayQueue::new();
-    let start = Instant::now();
-    fastrand::seed(7);
-    let keys: Vec<_> = (0..500).map(|n| queue.insert(n, ms(fastrand::u64(..20_000)))).collect();
-    for key in &keys[..200] {
-        queue.reset(key, ms(fastrand::u64(..40_000)));
-    }
-    let mut last = start;
-    while let Some(next) = queue.peek() {
-        let deadline = queue.deadline(&next);
-        assert!(last <= deadline);
-        let expired = queue.next().await.unwrap();
-        assert_eq!((expired.key(), expired.deadline()), (next, deadline));
-        assert_eq!(Instant::now(), deadline.max(last));
-        last = deadline;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn as_a_stream_it_knows_its_size_and_is_terminated_once_it_has_told_that_it_is_empty() {
     let mut queue = DelayQueue::new();
     assert!(!queue.is_terminated(), "nobody has asked");

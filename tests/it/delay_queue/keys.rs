@@ -67,36 +67,3 @@ async fn all_keys_of_a_queue_differ() {
         assert_eq!(made[&expired.key()], *expired.get_ref());
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn keys_of_moved_items_are_those_that_they_had() {
-    let mut queue = DelayQueue::new();
-    let keys: Vec<Key> = (0..100_u32).map(|n| queue.insert(n, ms(n.into()))).collect();
-    keys[..90].iter().for_each(|key| _ = queue.remove(key));
-    queue.compact();
-    assert_eq!(queue.peek(), Some(keys[90]));
-    for key in &keys[90..] {
-        let expired = queue.next().await.unwrap();
-        assert_eq!(expired.key(), *key);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn due_items_can_be_removed_reset_and_compacted_before_they_are_popped() {
-    let mut queue = tokio_test::task::spawn(DelayQueue::new());
-    let keys: Vec<Key> = (0..100_usize).map(|n| queue.insert(n, ms(1))).collect();
-    tokio::time::advance(ms(1)).await;
-    assert_eq!(due(&mut queue), 0);
-    keys[1..80].iter().for_each(|key| _ = queue.remove(key));
-    queue.reset(&keys[80], ms(10));
-    queue.reset_at(&keys[99], tokio::time::Instant::now() - ms(5));
-    queue.compact();
-    assert_eq!((queue.len(), queue.capacity()), (20, 20));
-    assert_eq!(due(&mut queue), 99);
-    for (n, key) in keys.iter().enumerate().take(99).skip(81) {
-        assert_eq!(queue.peek(), Some(*key));
-        assert_eq!(due(&mut queue), n);
-    }
-    tokio_test::assert_pending!(poll(&mut queue));
-    assert_eq!(queue.next().await.unwrap().key(), keys[80]);
-}

@@ -159,12 +159,14 @@ pub(crate) fn ordinal(number: u32) -> String {
     format!("{number}{ending}")
 }
 
+/// `09:00`, or `09:00:30`.
+pub(crate) fn clock(second: i64) -> String {
+    let (hour, minute, rest) = (second / 3_600, second / 60 % 60, second % 60);
+    if rest == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{rest:02}") }
+}
+
 /// `09:00 and 17:30`.
 pub(crate) fn clock_times(seconds_of_day: impl Iterator<Item = i64>) -> String {
-    let clock = |second: i64| match second % 60 {
-        0 => format!("{:02}:{:02}", second / 3_600, second / 60 % 60),
-        rest => format!("{:02}:{:02}:{rest:02}", second / 3_600, second / 60 % 60),
-    };
     list(&seconds_of_day.map(clock).collect::<Vec<_>>(), "and")
 }
 

@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub use error::CronError;
 pub use field::CronField;
 use field::Dialect;
-pub(crate) use field::{WEEKDAYS, clock_times, list, ordinal, position};
+pub(crate) use field::{WEEKDAYS, clock, clock_times, list, ordinal, position};
 use jiff::tz::TimeZone;
 use next_on_the_wall::Days;
 

@@ -38,40 +38,21 @@ impl Reading {
     }
 }
 
-/// Weak references. Dead ones are swept out when there are twice as many as were left at the last sweep, so that adding
-/// takes constant time on average.
-pub(super) struct Watched<T> {
-    all: Vec<Weak<T>>,
-    sweep_at: usize,
-}
-
-/// Fewer are not worth a sweep.
+/// Fewer dead schedules are not worth a sweep.
 const FEW: usize = 16;
 
-impl<T> Watched<T> {
-    pub(super) const fn new() -> Self {
-        Self { all: Vec::new(), sweep_at: FEW }
+/// Adds a weak reference. Dead ones are swept out when the list is full, which then gets room for twice as many as are left. So
+/// this takes constant time on average.
+fn add<T>(all: &mut Vec<Weak<T>>, one: &Arc<T>) {
+    if all.len() == all.capacity() {
+        sweep(all);
+        all.reserve_exact(all.len().max(FEW));
     }
+    all.push(Arc::downgrade(one));
+}
 
-    pub(super) fn add(&mut self, one: &Arc<T>) {
-        if self.all.len() >= self.sweep_at {
-            self.sweep();
-        }
-        self.all.push(Arc::downgrade(one));
-    }
-
-    pub(super) fn sweep(&mut self) {
-        self.all.retain(|one| one.strong_count() > 0);
-        self.sweep_at = FEW.max(2 * self.all.len());
-    }
-
-    pub(super) const fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    pub(super) fn there(&self) -> Vec<Arc<T>> {
-        self.all.iter().filter_map(Weak::upgrade).collect()
-    }
+fn sweep<T>(all: &mut Vec<Weak<T>>) {
+    all.retain(|one| one.strong_count() > 0);
 }
 
 /// How often the clock is read while a job waits for it.
@@ -137,7 +118,7 @@ enum Source {
 struct Watch {
     /// The reading by which all pending runs were planned.
     reference: Reading,
-    planned: Watched<Planned>,
+    planned: Vec<Weak<Planned>>,
     /// Whether some pending runs may still follow an older reading.
     has_outdated: bool,
     is_running: bool,
@@ -170,7 +151,7 @@ impl WallClock {
 
     fn with(wheel: &TimingWheel, source: Source) -> Self {
         let reference = source.reading();
-        let watch = Watch { reference, planned: Watched::new(), has_outdated: false, is_running: false };
+        let watch = Watch { reference, planned: Vec::new(), has_outdated: false, is_running: false };
         Self(Arc::new(Shared { wheel: wheel.clone(), source, watch: Mutex::new(watch) }))
     }
 
@@ -207,7 +188,7 @@ impl WallClock {
         if watch.planned.is_empty() {
             watch.reference = self.reading();
         }
-        watch.planned.add(planned);
+        add(&mut watch.planned, planned);
         drop(watch);
         // The clock was set after the run was planned, and before the schedule was added.
         if self.reading().set_since(&planned.reading()).abs() > TOLERATED {
@@ -275,7 +256,7 @@ impl Shared {
 
     fn is_needed(&self) -> bool {
         let mut watch = lock(&self.watch);
-        watch.planned.sweep();
+        sweep(&mut watch.planned);
         // Under the lock: a schedule that is added after this starts the looks again.
         watch.is_running = self.needs_looks(&watch);
         watch.is_running
@@ -297,7 +278,7 @@ impl Shared {
         let mut watch = lock(&self.watch);
         watch.reference = self.source.reading();
         watch.has_outdated = false;
-        let planned = watch.planned.there();
+        let planned: Vec<_> = watch.planned.iter().filter_map(Weak::upgrade).collect();
         drop(watch);
         let mut has_outdated = false;
         for planned in planned.iter().filter(|planned| which(planned)) {
@@ -334,25 +315,24 @@ mod tests {
 
     #[test]
     fn adding_many_sweeps_few_times() {
-        let (mut watched, mut sweeps) = (Watched::new(), 0);
+        let (mut watched, mut sweeps) = (Vec::new(), 0);
         let all: Vec<Arc<usize>> = (0..10_000).map(Arc::new).collect();
         for one in &all {
-            let before = watched.sweep_at;
-            watched.add(one);
-            sweeps += u32::from(watched.sweep_at != before);
+            sweeps += u32::from(watched.len() == watched.capacity());
+            add(&mut watched, one);
         }
-        assert_eq!(watched.there().len(), 10_000);
+        assert_eq!(watched.len(), 10_000);
         assert!((1..20).contains(&sweeps), "{sweeps} sweeps");
     }
 
     #[test]
     fn those_that_are_over_do_not_pile_up() {
-        let mut watched = Watched::new();
+        let mut watched = Vec::new();
         for one in 0..10_000 {
-            watched.add(&Arc::new(one));
-            assert!(watched.all.len() <= FEW);
+            add(&mut watched, &Arc::new(one));
+            assert!(watched.len() <= FEW);
         }
-        watched.sweep();
+        sweep(&mut watched);
         assert!(watched.is_empty());
     }
 }

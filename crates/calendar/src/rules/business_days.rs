@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 
 use jiff::civil::{Date, Weekday};
 
-use super::bit;
 use super::text::weekdays_of;
+use super::{bit, mask};
 
 /// Business days: all but the days of the weekend and the holidays that you give.
 ///
@@ -46,8 +46,7 @@ impl BusinessDays {
     /// All days except weekends, without holidays.
     #[must_use]
     pub fn without(weekend: impl IntoIterator<Item = Weekday>) -> Self {
-        let weekend = weekend.into_iter().fold(0, |mask, weekday| mask | bit(weekday));
-        Self { weekend, yearly: BTreeSet::new(), dates: BTreeSet::new() }
+        Self { weekend: mask(weekend), yearly: BTreeSet::new(), dates: BTreeSet::new() }
     }
 
     /// These dates are holidays too.

@@ -180,7 +180,7 @@ impl Calendar {
     #[must_use]
     #[track_caller]
     pub fn on(mut self, weekdays: impl IntoIterator<Item = Weekday>) -> Self {
-        let mask = weekdays.into_iter().fold(0, |mask, weekday| mask | bit(weekday));
+        let mask = mask(weekdays);
         assert!(mask != 0, "`on` must name at least one weekday, got none");
         match &mut self.every {
             Every::Days(_, filter) => filter.weekdays = mask,
@@ -302,6 +302,10 @@ fn checked(day: MonthDay) -> MonthDay {
 /// 0 is Sunday.
 fn bit(weekday: Weekday) -> u8 {
     1 << weekday.to_sunday_zero_offset()
+}
+
+fn mask(weekdays: impl IntoIterator<Item = Weekday>) -> u8 {
+    weekdays.into_iter().fold(0, |mask, weekday| mask | bit(weekday))
 }
 
 fn second_of_day(time: Time) -> i64 {

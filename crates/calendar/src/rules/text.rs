@@ -1,12 +1,13 @@
 //! A calendar rule as a text, `every 2 weeks from 2026-01-05 on MON,FRI at 09:00 until 2026-12-31`, and as a sentence.
 
 use std::fmt;
+use std::str::FromStr;
 
 use jiff::civil::{Date, Time, Weekday};
 
 use super::business_days::is_in_some_year;
 use super::{BusinessDays, Calendar, Every, Filter, MOST_YEARS, MonthDay, MonthEnd};
-use crate::cron::{WEEKDAYS, clock_times, list, ordinal, position};
+use crate::cron::{WEEKDAYS, clock, clock_times, list, ordinal, position};
 use crate::text::{Words, number};
 
 impl fmt::Display for Calendar {
@@ -15,12 +16,12 @@ impl fmt::Display for Calendar {
         match every {
             Every::Days(n, filter) => {
                 write!(f, "every {n} days from {anchor}")?;
-                let weekdays = weekday_list(filter.weekdays);
-                match (filter.business_days, filter.has_weekdays()) {
-                    (false, false) => {}
-                    (false, true) => write!(f, " on {weekdays}")?,
-                    (true, false) => f.write_str(" on business")?,
-                    (true, true) => write!(f, " on business,{weekdays}")?,
+                let business = filter.business_days.then(|| "business".to_owned());
+                let on =
+                    business.into_iter().chain(filter.has_weekdays().then(|| weekday_list(filter.weekdays)));
+                let on: Vec<String> = on.collect();
+                if !on.is_empty() {
+                    write!(f, " on {}", on.join(","))?;
                 }
             }
             Every::Weeks(n, mask) => write!(f, "every {n} weeks from {anchor} on {}", weekday_list(*mask))?,
@@ -63,11 +64,6 @@ fn weekday_name(weekday: Weekday) -> String {
 
 fn weekday_list(mask: u8) -> String {
     weekdays_of(mask).map(weekday_name).collect::<Vec<_>>().join(",")
-}
-
-fn clock(second: i64) -> String {
-    let (hour, minute, rest) = (second / 3_600, second / 60 % 60, second % 60);
-    if rest == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{rest:02}") }
 }
 
 fn month_day(day: MonthDay) -> String {
@@ -174,7 +170,8 @@ const A_DATE: &str = "a date, as 2026-01-05,";
 /// Reads the rest of a rule in pairs of words, such as `from DATE`. After an error, the last word read is the wrong
 /// one. The caller has checked `n`: it is at least 1, and for years at most [`MOST_YEARS`].
 pub(crate) fn parse(n: u32, unit: &str, words: &mut Words<'_>) -> Result<Calendar, String> {
-    let anchor = parse_date(words.expect("from", A_DATE)?)?;
+    words.must("from")?;
+    let anchor = parse_date(words.next(A_DATE)?)?;
     let on = if words.take("on") { Some(words.next("which day, as MON or L-0,")?) } else { None };
     let mut rule = match (unit, on) {
         ("days", None) => Calendar::days(n, anchor),
@@ -213,9 +210,7 @@ pub(crate) fn parse(n: u32, unit: &str, words: &mut Words<'_>) -> Result<Calenda
     if words.take("weekend") {
         rule.business_days.weekend = match words.next("none, or weekdays, as SAT,SUN,")? {
             "none" => 0,
-            weekend => {
-                parse_weekdays(weekend)?.into_iter().fold(0, |mask, weekday| mask | super::bit(weekday))
-            }
+            weekend => super::mask(parse_weekdays(weekend)?),
         };
     }
     if words.take("holidays") {
@@ -244,24 +239,20 @@ fn add_holiday(days: &mut BusinessDays, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A date and nothing else: jiff takes a time and a zone too, and drops them.
-fn parse_date(text: &str) -> Result<Date, String> {
-    let date = text.parse().map_err(|error: jiff::Error| error.to_string())?;
-    if text.contains(|c: char| !c.is_ascii_digit() && !"+-".contains(c)) {
-        return Err(format!(
-            "{text} is more than a date, as 2026-01-05: a time of the day is written `at 09:00`, a zone `in Europe/Berlin`"
-        ));
-    }
-    Ok(date)
+/// A value and nothing else: jiff takes a date for a time and a time for a date, with a zone too, and drops the rest.
+fn parse_only<T: FromStr<Err = jiff::Error>>(text: &str, signs: &str, what: &str) -> Result<T, String> {
+    let value = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    let has_more = text.contains(|c: char| !c.is_ascii_digit() && !signs.contains(c));
+    if has_more { Err(format!("{text} is more than {what}")) } else { Ok(value) }
 }
 
-/// A time and nothing else: jiff takes a date and a zone too, and drops them.
+fn parse_date(text: &str) -> Result<Date, String> {
+    let what = "a date, as 2026-01-05: a time of the day is written `at 09:00`, a zone `in Europe/Berlin`";
+    parse_only(text, "+-", what)
+}
+
 fn parse_time(text: &str) -> Result<Time, String> {
-    let time = text.parse().map_err(|error: jiff::Error| error.to_string())?;
-    if text.contains(|c: char| !c.is_ascii_digit() && !":.".contains(c)) {
-        return Err(format!("{text} is more than a time of the day, as 09:00"));
-    }
-    Ok(time)
+    parse_only(text, ":.", "a time of the day, as 09:00")
 }
 
 fn parse_weekdays(text: &str) -> Result<Vec<Weekday>, String> {

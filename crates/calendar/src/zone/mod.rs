@@ -132,7 +132,7 @@ impl<T: WallTimes> InZone<T> {
     ///
     /// let rule = Cron::parse("0 9 29 2 *")?.in_zone(TimeZone::get("Asia/Tokyo")?);
     /// let description = rule.describe_from("2026-01-01T00:00:00Z".parse()?);
-    /// assert_eq!(description.sentence(), "at 09:00 on the 29th of the month, in February, by the clocks of Asia/Tokyo");
+    /// assert_eq!(description.sentence, "at 09:00 on the 29th of the month, in February, by the clocks of Asia/Tokyo");
     /// assert_eq!(
     ///     description.to_string().lines().nth(1),
     ///     Some("  Tue 29 Feb 2028 09:00:00 JST")
@@ -165,23 +165,12 @@ const TOLD: usize = 5;
 ///
 /// Its `Display` has the sentence in the first line and an instant in each of the following.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Description {
-    sentence: String,
-    instants: Vec<Zoned>,
-}
-
-impl Description {
     /// The meaning of the rule.
-    #[must_use]
-    pub fn sentence(&self) -> &str {
-        &self.sentence
-    }
-
+    pub sentence: String,
     /// The next instants: five, or fewer if there are no more.
-    #[must_use]
-    pub fn instants(&self) -> &[Zoned] {
-        &self.instants
-    }
+    pub instants: Vec<Zoned>,
 }
 
 impl fmt::Display for Description {

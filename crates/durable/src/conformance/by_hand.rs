@@ -43,7 +43,7 @@ tests! {
     a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only = moves;
     attempts_count_over_owners = attempts;
     a_begin_that_is_made_again_is_the_same_attempt = begins_again;
-    results_of_an_owner_that_was_followed_are_refused = fences;
+    results_of_a_lost_owner_are_refused = fences;
     what_an_owner_leaves_is_stored_again = leaves;
     nothing_follows_what_was_cancelled_while_it_ran = endings;
     a_series_goes_on_in_the_transaction_that_ends_a_run = series;
@@ -55,7 +55,7 @@ tests! {
     a_pending_run_is_put_elsewhere_unless_it_has_changed = planned_anew;
     a_series_that_is_attempted_again_keeps_where_it_stood = standings;
     what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced = dead_attempts;
-    what_is_buried_is_listed_revived_and_deleted = burials;
+    what_is_buried_is_listed_retried_and_deleted = burials;
 }
 
 fn at(millis: i64) -> Timestamp {
@@ -345,7 +345,7 @@ impl<S: Store> Hand<S> {
         self.begin(old, two.clone()).await;
         let new = self.join().await;
         let done = Change::Delete;
-        assert_eq!(self.settle(old, one.id.into(), 1, done.clone()).await, Settled::Lost, "followed");
+        assert_eq!(self.settle(old, one.id.into(), 1, done.clone()).await, Settled::Lost, "taken over");
         self.begin(new, one.clone()).await;
         assert_eq!(self.settle(old, one.id.into(), 1, done.clone()).await, Settled::Lost, "begun anew");
         assert_eq!(

@@ -87,7 +87,7 @@ macro_rules! conformance {
             a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only
             attempts_count_over_owners
             a_begin_that_is_made_again_is_the_same_attempt
-            results_of_an_owner_that_was_followed_are_refused
+            results_of_a_lost_owner_are_refused
             what_an_owner_leaves_is_stored_again
             nothing_follows_what_was_cancelled_while_it_ran
             a_series_goes_on_in_the_transaction_that_ends_a_run
@@ -99,7 +99,7 @@ macro_rules! conformance {
             a_pending_run_is_put_elsewhere_unless_it_has_changed
             a_series_that_is_attempted_again_keeps_where_it_stood
             what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced
-            what_is_buried_is_listed_revived_and_deleted
+            what_is_buried_is_listed_retried_and_deleted
         }
     };
     (@each $make:expr; $($name:ident)*) => {

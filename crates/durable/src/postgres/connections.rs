@@ -1,7 +1,6 @@
 //! A pool of connections, and statements on it. Each statement is a transaction of its own. Some do nothing if they arrive too
 //! late.
 
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, Socket};
 
 use super::options::Schema;
-use super::{Inner, PostgresError, PostgresOptions, convert, only};
+use super::{Inner, PostgresError, PostgresOptions, Result, convert, only};
 use crate::store::Owner;
 
 /// A parameter with its type. So no statement has to be prepared, and a pooler may change the connection after each.
@@ -26,7 +25,7 @@ const TRIES: u32 = 5;
 
 pub(super) struct Connections {
     pool: Pool,
-    schema: Schema,
+    pub(super) schema: Schema,
     timeout: Duration,
     listen: Listen,
     /// For error messages, without a password.
@@ -53,7 +52,7 @@ pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
 type Listen = Box<dyn Fn() -> BoxFuture<'static, Result<Listening, PostgresError>> + Send + Sync>;
 
 impl Connections {
-    pub(super) fn new<T>(options: &PostgresOptions, tls: T) -> Result<Self, PostgresError>
+    pub(super) fn new<T>(options: &PostgresOptions, tls: T) -> Result<Self>
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
         T::Stream: Send + Sync,
@@ -90,17 +89,8 @@ impl Connections {
         Ok(Self { pool, schema: schema.clone(), timeout: *timeout, listen, address })
     }
 
-    /// A statement, which names the schema `timingwheel`, as it is for the schema of this store.
-    pub(super) fn statement<'a>(&self, statement: &'a str) -> Cow<'a, str> {
-        self.schema.of(statement)
-    }
-
     /// One statement.
-    pub(super) async fn ask(
-        &self,
-        statement: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
+    pub(super) async fn ask(&self, statement: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
         self.ask_within(self.timeout, statement, parameters).await
     }
 
@@ -109,12 +99,19 @@ impl Connections {
         limit: Duration,
         statement: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
-        let (statement, mut tries) = (self.statement(statement), 1);
+    ) -> Result<Vec<Row>> {
+        let (statement, mut tries) = (self.schema.of(statement), 1);
         loop {
-            let answer = self.ask_once(limit, &statement, parameters).await;
+            let mut taken = Taken(None);
+            let asked = async {
+                let client = taken.0.insert(self.get().await?);
+                Ok(client.query_typed(&statement, parameters).await?)
+            };
+            let Ok(answer) = timeout(limit, asked).await else { return Err(PostgresError::TimedOut(limit)) };
+            // Back to the pool.
+            drop(taken.0.take());
             match answer {
-                Err(error) if error.is_conflict() && tries < TRIES => {
+                Err::<_, PostgresError>(error) if error.is_conflict() && tries < TRIES => {
                     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
                     tries += 1;
                 }
@@ -123,36 +120,14 @@ impl Connections {
         }
     }
 
-    async fn ask_once(
-        &self,
-        limit: Duration,
-        statement: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
-        let mut taken = Taken(None);
-        let asked = async {
-            let client = taken.0.insert(self.get().await?);
-            Ok(client.query_typed(statement, parameters).await?)
-        };
-        let answer = timeout(limit, asked).await;
-        match answer {
-            Ok(answer) => {
-                // Back to the pool.
-                drop(taken.0.take());
-                answer
-            }
-            Err(_) => Err(PostgresError::TimedOut(limit)),
-        }
-    }
-
-    pub(super) async fn get(&self) -> Result<Object, PostgresError> {
+    pub(super) async fn get(&self) -> Result<Object> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => PostgresError::Unreached { address: self.address.clone(), error },
             other => PostgresError::Setting(other.to_string()),
         })
     }
 
-    pub(super) async fn listen(&self) -> Result<Listening, PostgresError> {
+    pub(super) async fn listen(&self) -> Result<Listening> {
         let timed_out = |_| PostgresError::TimedOut(self.timeout);
         let listen = format!("listen \"{}\"", self.schema.name());
         let (client, hears) = timeout(self.timeout, (self.listen)()).await.map_err(timed_out)??;
@@ -184,7 +159,7 @@ impl Inner {
         owner: Owner,
         statement: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
+    ) -> Result<Vec<Row>> {
         match self.ask_until(owner, statement, parameters).await {
             Err(error) if error.is_too_late() => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
@@ -201,7 +176,7 @@ impl Inner {
         owner: Owner,
         statement: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, PostgresError> {
+    ) -> Result<Vec<Row>> {
         let until = self.owned.valid_until_us(owner.epoch, self.options.timeout);
         let mut all = parameters.to_vec();
         all.push((&until, Type::INT8));

@@ -3,8 +3,8 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::PostgresError;
 use super::connections::Parameter;
+use super::{PostgresError, Result};
 use crate::id::{Place, TimerId};
 use crate::store::{Failure, Near, Series, SeriesError, State, Stored};
 
@@ -16,20 +16,14 @@ pub(super) const fn shard(unique: u64) -> u64 {
     unique % SHARDS
 }
 
-/// The number of a timer. The database holds it with a sign, so it has 63 bits.
-pub(super) fn number(id: TimerId) -> Result<i64, PostgresError> {
-    let told = || PostgresError::Text(format!("the number of a timer must be below 2^63, got {}", id.unique));
-    i64::try_from(id.unique).map_err(|_| told())
+/// A number with the sign of the database. [`check`](super::PostgresStore) lets none in that would be negative there.
+pub(super) const fn number(id: TimerId) -> i64 {
+    id.unique.cast_signed()
 }
 
 /// For comparisons: a number that is too large for the database is treated as the largest.
 pub(super) fn last_number(place: Place) -> i64 {
     i64::try_from(place.unique).unwrap_or(i64::MAX)
-}
-
-pub(super) fn epoch(epoch: u64) -> i64 {
-    // Epochs come from a sequence of the database.
-    i64::try_from(epoch).unwrap_or(i64::MAX)
 }
 
 pub(super) fn id(first: i64, number: i64) -> TimerId {
@@ -40,7 +34,7 @@ pub(super) fn near(due_ms: i64, first: i64, number: i64) -> Near {
     Near { due_ms, id: id(first, number) }
 }
 
-pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, PostgresError> {
+pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T> {
     row.try_get(name).map_err(PostgresError::Client)
 }
 
@@ -48,7 +42,7 @@ pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, Pos
 ///
 /// # Errors
 /// If the text has a character of zero.
-pub(super) fn text(what: &str, text: &str) -> Result<(), PostgresError> {
+pub(super) fn text(what: &str, text: &str) -> Result<()> {
     if text.contains('\0') {
         return Err(PostgresError::Text(format!("{what} must have no character of zero, got {text:?}")));
     }
@@ -80,7 +74,7 @@ pub(super) fn columns_of<'a>(all: impl Iterator<Item = Option<&'a Series>>) -> [
     columns
 }
 
-fn series(row: &Row) -> Result<Option<Series>, PostgresError> {
+fn series(row: &Row) -> Result<Option<Series>> {
     let Some(rule) = get::<Option<String>>(row, "rule")? else { return Ok(None) };
     let missed = get::<Option<&str>>(row, "missed")?.unwrap_or_default();
     let standing = get::<Option<&str>>(row, "standing")?.unwrap_or_default();
@@ -89,7 +83,7 @@ fn series(row: &Row) -> Result<Option<Series>, PostgresError> {
 }
 
 /// A timer of a row. Place and state are known.
-pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, PostgresError> {
+pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored> {
     let is_buried = matches!(state, State::Buried(_));
     let failed: Vec<i32> = get::<Option<_>>(row, "failed")?.unwrap_or_default();
     let errors: Vec<String> = get::<Option<_>>(row, "errors")?.unwrap_or_default();
@@ -128,14 +122,14 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(nears: impl Iterator<Item = Near>) -> Result<Self, PostgresError> {
+    pub(super) fn of(nears: impl Iterator<Item = Near>) -> Self {
         let mut places = Self::default();
         for near in nears {
             places.dues.push(near.due_ms);
-            places.numbers.push(number(near.id)?);
+            places.numbers.push(number(near.id));
             places.firsts.push(near.id.due_ms);
         }
-        Ok(places)
+        places
     }
 
     pub(super) fn parameters(&self) -> [Parameter<'_>; 3] {
@@ -154,7 +148,7 @@ pub(super) const fn is_among(mask: u64, near: Near) -> bool {
 }
 
 /// A row of the timers.
-pub(super) fn standing(row: &Row) -> Result<Stored, PostgresError> {
+pub(super) fn standing(row: &Row) -> Result<Stored> {
     let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
     let state = match get::<Option<i64>>(row, "begun_by")? {
         None => State::Stored,

@@ -78,10 +78,8 @@ impl PostgresError {
 
     /// Whether nothing of the statement was done, and the same one may succeed now.
     pub(super) fn is_conflict(&self) -> bool {
-        let Self::Client(error) = self else { return false };
-        error.code().is_some_and(|code| {
-            [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(code)
-        })
+        let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+        matches!(self, Self::Client(error) if error.code().is_some_and(|code| conflicts.contains(code)))
     }
 }
 

@@ -18,11 +18,11 @@ use crate::store::{Hint, Near, Owner};
 /// How long hints are gathered before they are told.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// How long after any hint the instance looks for all timers that may be due soon. Some commits leave their hint to another one,
+/// How long after any hint the instance scans for all timers that may be due soon. Some commits leave their hint to another one,
 /// which may name another time and another shard, and may come a moment earlier.
 const ONCE_MORE: Duration = Duration::from_secs(1);
 
-/// That look begins this long before now.
+/// That scan begins this long before now.
 const GRACE_MS: i64 = 60_000;
 
 /// How long after a failure a connection is made again, at first and at the most.
@@ -42,7 +42,7 @@ pub(super) struct Hints {
 struct Hears {
     listening: Option<Listening>,
     failures: u32,
-    /// When to look once more. Later hints change neither the time nor the range.
+    /// When to scan once more. Later hints change neither the time nor the range.
     once_more: Option<Instant>,
 }
 
@@ -83,7 +83,7 @@ impl Inner {
                 Ok(listening) => {
                     hears.listening = Some(listening);
                     hears.failures = 0;
-                    // Hints may have been missed meanwhile, so it looks for everything.
+                    // Hints may have been missed meanwhile, so it scans for everything.
                     return Some(Hint::Shares);
                 }
                 Err(_) => {
@@ -147,13 +147,7 @@ impl Inner {
         }
     }
 
-    /// The instance has lost shards, and may have saved timers into them without telling anybody. Any hint makes the other
-    /// instances look.
-    pub(super) fn note_lost(self: &Arc<Self>, owner: Owner, lost: u64) {
-        self.tell(u64::from(lost.trailing_zeros()), self.owned.now_ms(owner.epoch));
-    }
-
-    fn tell(self: &Arc<Self>, shard: u64, due_ms: i64) {
+    pub(super) fn tell(self: &Arc<Self>, shard: u64, due_ms: i64) {
         let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let (from, to) = notes.of.entry(shard).or_insert((due_ms, due_ms));
         (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
@@ -171,7 +165,7 @@ impl Inner {
     /// The call may have been on its way while the instance left, which has sent its notes before. The program may end with the call.
     pub(super) async fn send_what_came_late(&self) {
         if self.owned.is_empty() {
-            // A look finds the rest.
+            // A scan finds the rest.
             let _ = timeout(GIVE_BACK, self.send_notes()).await;
         }
     }
@@ -190,7 +184,7 @@ impl Inner {
             taken.into_iter().flat_map(notes).collect()
         };
         let statement = "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
-        // If this fails, a look finds the timers.
+        // If this fails, a scan finds the timers.
         drop(self.connections.ask(statement, &[(&notes, Type::TEXT_ARRAY)]).await);
         true
     }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
 use super::convert::{SHARDS, is_among, shards};
-use super::{Inner, PostgresError, convert, only};
+use super::{Inner, Result, convert, only};
 use crate::id::{millis, timestamp};
 use crate::store::{Kinds, Near, Owner, Renewed, Standing};
 
@@ -23,7 +23,7 @@ fn lease_ms(lease: Duration) -> i64 {
 }
 
 impl Inner {
-    pub(super) async fn join(&self, lease: Duration, works: bool) -> Result<Owner, PostgresError> {
+    pub(super) async fn join(&self, lease: Duration, works: bool) -> Result<Owner> {
         let Inner { connections, options, owned, .. } = self;
         let rows = connections
             .ask(
@@ -41,11 +41,11 @@ impl Inner {
         Ok(Owner { epoch })
     }
 
-    pub(super) async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
+    pub(super) async fn leave(&self, owner: Owner) -> Result<u64> {
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
         let Inner { connections, options, .. } = self;
-        let epoch = convert::epoch(owner.epoch);
+        let epoch = owner.epoch.cast_signed();
         // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,
         // because the shards wait for it.
         let give_back = "select timingwheel.give_back($1) as given_back";
@@ -61,11 +61,7 @@ impl Inner {
         }
     }
 
-    pub(super) async fn renew(
-        self: &Arc<Self>,
-        owner: Owner,
-        from: Option<Timestamp>,
-    ) -> Result<Renewed, PostgresError> {
+    pub(super) async fn renew(self: &Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Result<Renewed> {
         let Inner { connections, options, owned, .. } = &**self;
         let nothing = |standing| Renewed {
             standing,
@@ -80,7 +76,7 @@ impl Inner {
         let Some(own) = owned.of(owner.epoch) else { return Ok(nothing(lost)) };
         // A later answer is of no use.
         let limit = options.timeout.min(own.lease / 3);
-        let (epoch, lease) = (convert::epoch(owner.epoch), lease_ms(own.lease));
+        let (epoch, lease) = (owner.epoch.cast_signed(), lease_ms(own.lease));
         let from = from.map(millis);
         let parameters = [(&epoch as _, Type::INT8), (&lease as _, Type::INT8), (&from as _, Type::INT8)];
         let statement = "select * from timingwheel.renew($1, $2, $3)";
@@ -95,8 +91,10 @@ impl Inner {
         let now_us = convert::get(row, "now_us")?;
         owned.set_clock(owner.epoch, now_us);
         let before = owned.set_shards(owner.epoch, shards).unwrap_or(0);
-        if before & !shards != 0 {
-            self.note_lost(owner, before & !shards);
+        let lost = before & !shards;
+        if lost != 0 {
+            // It may have saved timers into them without telling anybody. Any hint makes the other instances scan.
+            self.tell(u64::from(lost.trailing_zeros()), owned.now_ms(owner.epoch));
         }
         // Not all at once.
         let mut again_in = (own.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);

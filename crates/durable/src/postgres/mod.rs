@@ -5,7 +5,7 @@
 // | file | what it has |
 // |---|---|
 // | this one | the store |
-// | `changes`, `attempts`, `reads` | saving, cancelling and moving; beginning and ending attempts; reading |
+// | `changes`, `reads` | saving, cancelling and moving, beginning and ending attempts; reading |
 // | `membership` | joining, renewing the lease, leaving, and which shards this instance owns |
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
@@ -13,7 +13,6 @@
 // | `convert` | timers as parameters and as rows, one and many |
 // | `options`, `error` | settings, the schema and its tables, errors |
 
-mod attempts;
 mod changes;
 mod connections;
 mod convert;
@@ -46,6 +45,8 @@ use membership::OwnedShards;
 pub use options::PostgresOptions;
 pub(crate) use options::Schema;
 pub use user_transaction::InTransaction;
+
+type Result<T, E = PostgresError> = std::result::Result<T, E>;
 
 /// A store in a PostgreSQL database, from version 12 on. Any number of instances share it: running programs, on one
 /// machine or many. Clones are the same store.
@@ -84,7 +85,7 @@ struct Inner {
 
 impl Inner {
     /// Notes a timer whose row cannot be read.
-    fn readable(&self, timer: TimerId, read: Result<Stored, PostgresError>) -> Option<Stored> {
+    fn readable(&self, timer: TimerId, read: Result<Stored>) -> Option<Stored> {
         if read.is_err() {
             self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(timer);
         }
@@ -140,7 +141,7 @@ impl PostgresStore {
 }
 
 /// The first row of an answer that has one.
-fn only(rows: &[Row]) -> Result<&Row, PostgresError> {
+fn only(rows: &[Row]) -> Result<&Row> {
     rows.first().ok_or_else(|| PostgresError::Corrupt("no answer".into()))
 }
 
@@ -151,21 +152,27 @@ impl Store for PostgresStore {
         error.is_transient()
     }
 
-    fn check(timer: &NewTimer) -> Result<(), PostgresError> {
+    fn check(timer: &NewTimer) -> Result<()> {
         convert::text("a kind", &timer.kind)?;
         convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
-        convert::number(timer.id).map(drop)
+        let unique = timer.id.unique;
+        if convert::number(timer.id) < 0 {
+            return Err(PostgresError::Text(format!(
+                "the number of a timer must be below 2^63, got {unique}"
+            )));
+        }
+        Ok(())
     }
 
-    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner, PostgresError> {
+    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner> {
         self.0.join(lease, has_handlers).await
     }
 
-    async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
+    async fn leave(&self, owner: Owner) -> Result<u64> {
         self.0.leave(owner).await
     }
 
-    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, PostgresError> {
+    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>> {
         timers.iter().try_for_each(Self::check)?;
         let answers = changes::save(&self.0.connections, &timers).await?;
         for answer in &answers {
@@ -177,20 +184,20 @@ impl Store for PostgresStore {
         Ok(answers)
     }
 
-    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, PostgresError> {
+    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded> {
         let Inner { connections, owned, .. } = &*self.0;
         owned.set_kinds(owner.epoch, &ask.kinds);
         let shards = owned.of(owner.epoch).map_or(0, |own| own.shards.count_ones());
         reads::load(connections, owner, &ask, if shards == 0 { 64 } else { shards }).await
     }
 
-    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
-        attempts::begin(&self.0, owner, &ask).await
+    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
+        changes::begin(&self.0, owner, &ask).await
     }
 
-    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
+    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>> {
         let nears: Vec<_> = ends.iter().map(|ended| ended.change.put().map(|put| put.timer)).collect();
-        let answers = attempts::settle(&self.0, owner, ends).await?;
+        let answers = changes::settle(&self.0, owner, ends).await?;
         for (near, answer) in nears.into_iter().zip(&answers) {
             if let (Some(near), Settled::Done) = (near, answer) {
                 self.0.note(near);
@@ -199,15 +206,15 @@ impl Store for PostgresStore {
         Ok(answers)
     }
 
-    async fn cancel(&self, which: Which) -> Result<Removal, PostgresError> {
+    async fn cancel(&self, which: Which) -> Result<Removal> {
         changes::cancel(&self.0.connections, &which).await
     }
 
-    async fn get(&self, which: Which) -> Result<Option<Stored>, PostgresError> {
+    async fn get(&self, which: Which) -> Result<Option<Stored>> {
         changes::find(&self.0.connections, &which).await
     }
 
-    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, PostgresError> {
+    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move> {
         let answer = changes::reschedule(&self.0.connections, &which, millis(due)).await?;
         if let Move::Moved { to, .. } = answer {
             self.0.note(to);
@@ -216,7 +223,7 @@ impl Store for PostgresStore {
         Ok(answer)
     }
 
-    async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken, PostgresError> {
+    async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken> {
         let answer = changes::unbury(&self.0.connections, id, due.map(millis)).await?;
         if let Taken::Stored(near) = answer {
             self.0.note(near);
@@ -225,12 +232,12 @@ impl Store for PostgresStore {
         Ok(answer)
     }
 
-    async fn list(&self, page: Page) -> Result<Vec<Stored>, PostgresError> {
+    async fn list(&self, page: Page) -> Result<Vec<Stored>> {
         reads::list(&self.0, page).await
     }
 
     /// Reads all rows: some seconds for each ten million timers.
-    async fn count(&self) -> Result<Counts, PostgresError> {
+    async fn count(&self) -> Result<Counts> {
         reads::count(&self.0.connections).await
     }
 
@@ -242,7 +249,7 @@ impl Store for PostgresStore {
         true
     }
 
-    async fn renew(&self, owner: Owner, from: Option<Timestamp>) -> Result<Renewed, PostgresError> {
+    async fn renew(&self, owner: Owner, from: Option<Timestamp>) -> Result<Renewed> {
         self.0.renew(owner, from).await
     }
 

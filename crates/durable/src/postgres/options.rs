@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 
-use super::PostgresError;
 use super::connections::Connections;
+use super::{PostgresError, Result};
 
 /// Settings of a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ impl Default for Schema {
 impl Schema {
     /// # Errors
     /// [`PostgresError::Setting`] if the name would have to be quoted.
-    pub(super) fn new(name: String) -> Result<Self, PostgresError> {
+    pub(super) fn new(name: String) -> Result<Self> {
         let mut letters = name.bytes();
         let is_allowed = letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
             && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_')
@@ -174,7 +174,7 @@ pub(super) const KNOWN: i32 = 1;
 pub(super) const FIRST: &str = include_str!("sql/tables_and_functions_1.sql");
 
 /// Creates the tables where they are missing. Tables of a newer format are left as they are, if they work with this version.
-pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<(), PostgresError> {
+pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<()> {
     let mut object = connections.get().await?;
     let mut found = oldest(connections, &**object).await?;
     if found.is_none() && creates {
@@ -183,11 +183,12 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
         transaction
             .batch_execute(
                 &connections
-                    .statement("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))"),
+                    .schema
+                    .of("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))"),
             )
             .await?;
         if oldest(connections, &*transaction).await?.is_none() {
-            transaction.batch_execute(&connections.statement(FIRST)).await?;
+            transaction.batch_execute(&connections.schema.of(FIRST)).await?;
         }
         found = oldest(connections, &*transaction).await?;
         transaction.commit().await?;
@@ -203,13 +204,13 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
 async fn oldest(
     connections: &Connections,
     client: &impl tokio_postgres::GenericClient,
-) -> Result<Option<i32>, PostgresError> {
+) -> Result<Option<i32>> {
     let there =
         "select 1 from pg_catalog.pg_tables where schemaname = 'timingwheel' and tablename = 'format'";
-    if client.query_typed(&connections.statement(there), &[]).await?.is_empty() {
+    if client.query_typed(&connections.schema.of(there), &[]).await?.is_empty() {
         return Ok(None);
     }
-    let statement = connections.statement("select oldest from timingwheel.format");
+    let statement = connections.schema.of("select oldest from timingwheel.format");
     let row = client.query_typed_one(&statement, &[]).await?;
     Ok(Some(row.try_get(0)?))
 }

@@ -4,25 +4,20 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connections::{Connections, Parameter};
-use super::convert::{epoch, get, id, last_number, near, standing, stored};
-use super::{Inner, PostgresError};
+use super::convert::{get, id, last_number, near, standing, stored};
+use super::{Inner, Result};
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
 
 /// At least this many rows of each shard are asked for, unless the limit is less.
 const LEAST: usize = 64;
 
-pub(super) async fn load(
-    connections: &Connections,
-    owner: Owner,
-    ask: &Ask,
-    shards: u32,
-) -> Result<Loaded, PostgresError> {
+pub(super) async fn load(connections: &Connections, owner: Owner, ask: &Ask, shards: u32) -> Result<Loaded> {
     let limit = ask.limit.max(1);
     // From each shard twice its part of the limit, because some shards have more timers than others.
     let of_each = (limit.saturating_mul(2) / shards.max(1) as usize).max(LEAST).min(limit);
     let until = Place::last_of(ask.until).due_ms;
-    let (epoch, after, after_number) = (epoch(owner.epoch), ask.after.due_ms, last_number(ask.after));
+    let (epoch, after, after_number) = (owner.epoch.cast_signed(), ask.after.due_ms, last_number(ask.after));
     // One more of each, to see whether it is all.
     let most = i64::try_from(of_each).unwrap_or(i64::MAX - 1) + 1;
     let kinds: Vec<&str> = ask.kinds.iter().map(String::as_str).collect();
@@ -94,7 +89,7 @@ fn last_of(found: &[(Near, bool)], shard: i16) -> Place {
 }
 
 /// Leaves out timers that cannot be read, and goes on behind them.
-pub(super) async fn list(inner: &Inner, mut page: Page) -> Result<Vec<Stored>, PostgresError> {
+pub(super) async fn list(inner: &Inner, mut page: Page) -> Result<Vec<Stored>> {
     let (most, mut found) = (page.limit, Vec::new());
     loop {
         let rows = rows_of(&inner.connections, &page).await?;
@@ -118,7 +113,7 @@ pub(super) async fn list(inner: &Inner, mut page: Page) -> Result<Vec<Stored>, P
     }
 }
 
-async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>, PostgresError> {
+async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>> {
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
     let (after, number) = (page.after.due_ms, last_number(page.after));
     let kind = page.kind.as_deref();
@@ -147,7 +142,7 @@ async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>, Pos
 }
 
 /// Reads all of them.
-pub(super) async fn count(connections: &Connections) -> Result<Counts, PostgresError> {
+pub(super) async fn count(connections: &Connections) -> Result<Counts> {
     let statement = "select count(*) filter (where begun_by is null) as stored, count(begun_by) as begun, \
         (select count(*) from timingwheel.buried) as buried from timingwheel.timers";
     let rows = connections.ask(statement, &[]).await?;

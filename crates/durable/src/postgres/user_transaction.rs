@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::convert::{epoch, get, number, standing, text, texts, unknown};
+use super::convert::{get, number, standing, text, texts, unknown};
 use super::options::Schema;
-use super::{PostgresError, PostgresStore, changes, only};
+use super::{PostgresError, PostgresStore, Result, changes, only};
 use crate::durable::Cancelled;
 use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis};
@@ -25,7 +25,7 @@ impl PostgresStore {
     /// Saves a timer in a transaction. It is stored when that commits, together with everything else in it.
     ///
     /// If the timer is due within two minutes, the commit sends a hint to the instance that owns it. If several transactions save
-    /// at the same time, only one sends a hint, and all instances look again a second later. A timer that is committed later still
+    /// at the same time, only one sends a hint, and all instances scan again a second later. A timer that is committed later still
     /// is found when its instance renews its [lease](crate::Builder::lease), each third of that. So keep transactions short if they
     /// save timers that are due soon.
     ///
@@ -72,8 +72,8 @@ impl PostgresStore {
         transaction: &Transaction<'_>,
         which: impl Into<Which>,
     ) -> Result<Cancelled, PostgresError> {
-        let (first, number, key) = changes::name(&which.into())?;
-        let statement = self.0.connections.statement(changes::CANCEL);
+        let (first, number, key) = changes::name(&which.into());
+        let statement = self.0.connections.schema.of(changes::CANCEL);
         let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
         let row = transaction.query_typed_one(&statement, &parameters).await?;
         Ok(match changes::removal(&row)? {
@@ -132,7 +132,7 @@ impl Saving<InTransaction<'_>> {
             (&key as _, Type::TEXT),
             (&replaces as _, Type::BOOL),
         ];
-        let statement = store.0.connections.statement(SAVE);
+        let statement = store.0.connections.schema.of(SAVE);
         let row = transaction.query_typed_one(&statement, &parameters).await?;
         let id = TimerId { due_ms, unique: get::<i64>(&row, "number")?.cast_unsigned() };
         match changes::saved(&row, id)? {
@@ -204,10 +204,10 @@ impl Run {
     }
 
     /// Plans the next run of a series by the same clock as the runner.
-    async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
+    async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<()> {
         let within = &self.within;
-        let (epoch, number, timer) = (epoch(self.epoch), number(self.id)?, within.timer);
-        let attempt = i32::try_from(self.attempt).unwrap_or(i32::MAX);
+        let (epoch, number, timer) = (self.epoch.cast_signed(), number(self.id), within.timer);
+        let attempt = self.attempt.cast_signed();
         let (mut series, mut version, mut is_ending) =
             (within.series.as_deref().cloned(), within.version, false);
         let statement = schema.of(

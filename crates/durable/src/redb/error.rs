@@ -25,7 +25,8 @@ pub enum RedbError {
         /// Why: the file or its folder is missing, or this process may not write it.
         error: Arc<redb::Error>,
     },
-    /// The file is damaged, or was never one of timers. A damaged timer alone is put aside instead.
+    /// The file is damaged, or was never one of timers. A damaged timer alone is no error:
+    /// [`Stats::damaged`](crate::Stats::damaged) counts it.
     Damaged {
         /// The file, unless it is other storage.
         path: Option<PathBuf>,

@@ -14,16 +14,16 @@ use redb::{
 
 use super::error::is_damage;
 use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables};
-use super::{RedbError, RedbOptions};
+use super::{RedbError, RedbOptions, Result};
 use crate::error::panic_text;
 
 pub(super) struct File {
-    path: Option<PathBuf>,
+    pub(super) path: Option<PathBuf>,
     options: RedbOptions,
     /// `None` after an error, until the next call. What has failed stays closed by redb until it is opened again.
     open: RwLock<Option<Open>>,
-    /// How many timers were put aside since this was opened, because their bytes could not be read.
-    damaged: AtomicU64,
+    /// How many damaged timers were found since this was opened.
+    pub(super) damaged: AtomicU64,
 }
 
 struct Open {
@@ -34,7 +34,7 @@ struct Open {
 
 impl File {
     /// `creates`: where there is no file, it is made.
-    pub(super) fn open(path: &Path, options: RedbOptions, creates: bool) -> Result<Self, RedbError> {
+    pub(super) fn open(path: &Path, options: RedbOptions, creates: bool) -> Result<Self> {
         if creates && !path.try_exists().unwrap_or(true) {
             make(path, &options)?;
         }
@@ -42,10 +42,7 @@ impl File {
         Ok(Self::of(Some(path.to_owned()), options, open))
     }
 
-    pub(super) fn with_backend(
-        backend: impl StorageBackend,
-        options: RedbOptions,
-    ) -> Result<Self, RedbError> {
+    pub(super) fn with_backend(backend: impl StorageBackend, options: RedbOptions) -> Result<Self> {
         let database = contained(None, || {
             let database = builder(&options).create_with_backend(backend)?;
             check(&database)?;
@@ -58,32 +55,21 @@ impl File {
         Self { path, options, open: RwLock::new(Some(open)), damaged: AtomicU64::new(0) }
     }
 
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    pub(super) fn damaged(&self) -> u64 {
-        self.damaged.load(Ordering::Relaxed)
-    }
-
     /// Works in one transaction, which is durable when this returns.
-    pub(super) fn write<T>(
-        &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
-    ) -> Result<T, RedbError> {
-        self.write_and_put_aside(work, Damaged::new())
+    pub(super) fn write<T>(&self, work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>) -> Result<T> {
+        self.write_and_keep_damaged(work, Damaged::new())
     }
 
-    fn write_and_put_aside<T>(
+    fn write_and_keep_damaged<T>(
         &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
+        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>,
         found: Damaged,
-    ) -> Result<T, RedbError> {
+    ) -> Result<T> {
         self.with(|database| {
             let transaction = begin(database)?;
             let (done, damaged) = {
                 let mut tables = RedbTables::open(&transaction)?;
-                (work(&mut tables)?, tables.put_aside(found)?)
+                (work(&mut tables)?, tables.keep_damaged(found)?)
             };
             transaction.commit()?;
             self.damaged.fetch_add(damaged, Ordering::Relaxed);
@@ -91,25 +77,22 @@ impl File {
         })
     }
 
-    pub(super) fn read<T>(
-        &self,
-        work: impl FnOnce(&RedbReads) -> Result<T, RedbError>,
-    ) -> Result<T, RedbError> {
+    pub(super) fn read<T>(&self, work: impl FnOnce(&RedbReads) -> Result<T>) -> Result<T> {
         let (read, damaged) = self.with(|database| {
             let reads = RedbReads::open(&database.begin_read()?)?;
             Ok((work(&reads)?, reads.damaged()))
         })?;
         if !damaged.is_empty() {
-            self.write_and_put_aside(|_| Ok(()), damaged)?;
+            self.write_and_keep_damaged(|_| Ok(()), damaged)?;
         }
         Ok(read)
     }
 
-    pub(super) fn compact(&self) -> Result<(), RedbError> {
+    pub(super) fn compact(&self) -> Result<()> {
         self.reopen()?;
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let Some(Open { database, .. }) = &mut *open else { return Err(RedbError::Closed) };
-        let compacted = contained(self.path(), || {
+        let compacted = contained(self.path.as_deref(), || {
             // Its answer, whether it moved anything, is not needed.
             database.compact()?;
             Ok(())
@@ -120,10 +103,10 @@ impl File {
         compacted
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, RedbError>) -> Result<T, RedbError> {
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
         self.reopen()?;
         let result = match &*self.open.read().unwrap_or_else(PoisonError::into_inner) {
-            Some(open) => contained(self.path(), || work(&open.database)),
+            Some(open) => contained(self.path.as_deref(), || work(&open.database)),
             None => Err(RedbError::Closed),
         };
         if let (Err(RedbError::Storage { .. } | RedbError::Damaged { .. }), Some(_)) = (&result, &self.path) {
@@ -134,7 +117,7 @@ impl File {
     }
 
     /// After an error.
-    fn reopen(&self) -> Result<(), RedbError> {
+    fn reopen(&self) -> Result<()> {
         if self.open.read().unwrap_or_else(PoisonError::into_inner).is_some() {
             return Ok(());
         }
@@ -147,7 +130,7 @@ impl File {
 }
 
 /// redb panics on some damaged pages. The panic hook has reported it.
-fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T, RedbError>) -> Result<T, RedbError> {
+fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| error.of(path)),
         Err(panic) => {
@@ -170,7 +153,7 @@ fn builder(options: &RedbOptions) -> Builder {
     builder
 }
 
-fn begin(database: &Database) -> Result<WriteTransaction, RedbError> {
+fn begin(database: &Database) -> Result<WriteTransaction> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
     Ok(transaction)
@@ -189,12 +172,10 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
 }
 
 /// Makes the file with its tables under another name first. So a process that is killed meanwhile leaves no file without tables.
-fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
+fn make(path: &Path, options: &RedbOptions) -> Result<()> {
     let io =
         |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", process::id()));
-    let new = PathBuf::from(name);
+    let new = beside(path, &format!(".{}.new", process::id()));
     // An earlier process with the same number may have left it behind.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
@@ -216,7 +197,7 @@ fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
     linked.map_err(io)
 }
 
-fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
+fn open(path: &Path, options: &RedbOptions) -> Result<Open> {
     if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
         // redb would make a new store of it.
         let what = "it is empty: delete it to begin with no timers".to_owned();
@@ -232,7 +213,7 @@ fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
 }
 
 /// A file of a newer format is left as it is. To open it to be written would change its first bytes.
-fn refuse_newer(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
+fn refuse_newer(path: &Path, options: &RedbOptions) -> Result<()> {
     let database = match builder(options).open_read_only(path) {
         Ok(database) => database,
         // It has to be repaired first, which needs to write.
@@ -247,7 +228,7 @@ fn refuse_newer(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
     }
 }
 
-fn is_known(found: Option<u64>) -> Result<(), RedbError> {
+fn is_known(found: Option<u64>) -> Result<()> {
     match found {
         Some(found) if found > FORMAT => Err(RedbError::Newer { path: None, found, known: FORMAT }),
         _ => Ok(()),
@@ -255,7 +236,7 @@ fn is_known(found: Option<u64>) -> Result<(), RedbError> {
 }
 
 /// A new file gets its tables, and an old one is looked at.
-fn check(database: &Database) -> Result<(), RedbError> {
+fn check(database: &Database) -> Result<()> {
     let transaction = begin(database)?;
     let is_new = {
         let mut meta = transaction.open_table(META)?;
@@ -278,16 +259,18 @@ fn check(database: &Database) -> Result<(), RedbError> {
 /// A note of the process that has the file, for people. The lock itself is redb's.
 struct OwnerNote(PathBuf);
 
-impl OwnerNote {
-    fn path(file: &Path) -> PathBuf {
-        let mut name = file.as_os_str().to_owned();
-        name.push(".owner");
-        name.into()
-    }
+const OWNER: &str = ".owner";
 
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+impl OwnerNote {
     /// Called by the owner of the lock.
     fn write(file: &Path) -> io::Result<Self> {
-        let path = Self::path(file);
+        let path = beside(file, OWNER);
         let program = env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).unwrap_or_default().display().to_string();
         let since = Timestamp::now().strftime("%F %T UTC");
@@ -297,7 +280,7 @@ impl OwnerNote {
 
     /// Called by other processes. If a process was killed, the next owner overwrites its note.
     fn read(file: &Path) -> Option<String> {
-        let note = fs::read_to_string(Self::path(file)).ok()?;
+        let note = fs::read_to_string(beside(file, OWNER)).ok()?;
         Some(note.trim_end().to_owned()).filter(|note| !note.is_empty())
     }
 }

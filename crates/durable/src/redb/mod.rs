@@ -1,19 +1,21 @@
-//! The store in a file.
+//! The store in a file, and its group commit: calls that come during a commit go together into the next transaction.
 
 mod error;
 mod file;
-mod group;
 mod row;
 mod runs;
 mod tables;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use redb::StorageBackend;
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 use crate::id::TimerId;
 use crate::store::{
@@ -23,8 +25,9 @@ use crate::store::{
 use crate::tables::ReadTables;
 pub use error::RedbError;
 use file::File;
-use group::Group;
 use tables::{RedbReads, RedbTables};
+
+type Result<T, E = RedbError> = std::result::Result<T, E>;
 
 /// A store in one file, by [redb](https://docs.rs/redb). Clones are the same store.
 ///
@@ -40,7 +43,7 @@ use tables::{RedbReads, RedbTables};
 /// [`compact`](Self::compact). The file stores the number of its format. A file whose format is newer than this version
 /// knows is refused.
 ///
-/// Each timer has its own checksum. A damaged timer is put aside in the file, and all others run.
+/// Each timer has its own checksum. The file keeps the bytes of a damaged timer, and all others run.
 /// [`Stats::damaged`](crate::Stats::damaged) counts them. If a page of the file is damaged, redb may panic. The store
 /// catches the panic, and returns [`RedbError::Damaged`]. Rarely, redb panics a second time while it cleans up, and the
 /// process aborts: once in 2,000 files with random bytes in them.
@@ -74,7 +77,7 @@ impl RedbStore {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
-        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options, true)?))))
+        Self::of(File::open(path.as_ref(), options, true))
     }
 
     /// As [`open`](Self::open), with settings.
@@ -82,7 +85,7 @@ impl RedbStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
-        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options, false)?))))
+        Self::of(File::open(path.as_ref(), options, false))
     }
 
     /// Opens storage of your own instead of a file, such as encrypted storage.
@@ -92,28 +95,13 @@ impl RedbStore {
     /// # Errors
     /// As [`open`](Self::open), but for [`RedbError::InUse`].
     pub fn with_backend(backend: impl StorageBackend, options: RedbOptions) -> Result<Self, RedbError> {
-        Ok(Self(Arc::new(Group::new(File::with_backend(backend, options)?))))
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&RedbReads) -> Result<T, RedbError> + Send + 'static,
-    ) -> Result<T, RedbError> {
-        let group = self.0.clone();
-        group::blocking(move || group.file().read(work)).await
-    }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send + 'static,
-    ) -> Result<T, RedbError> {
-        self.0.write(work).await
+        Self::of(File::with_backend(backend, options))
     }
 
     /// The path of the file, or `None` for other storage.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.0.file().path()
+        self.0.file.path.as_deref()
     }
 
     /// Gives unused space back to the file system.
@@ -127,8 +115,7 @@ impl RedbStore {
     /// # Errors
     /// [`RedbError`].
     pub async fn compact(&self) -> Result<(), RedbError> {
-        let group = self.0.clone();
-        group::blocking(move || group.file().compact()).await
+        self.blocking(File::compact).await
     }
 }
 
@@ -169,12 +156,147 @@ impl Store for RedbStore {
     crate::tables::calls!();
 
     fn damaged(&self) -> u64 {
-        self.0.file().damaged()
+        self.0.file.damaged.load(Ordering::Relaxed)
     }
 }
 
 impl fmt::Debug for RedbStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedbStore").field("path", &self.path().map(PathBuf::from)).finish_non_exhaustive()
+    }
+}
+
+/// How many calls are one transaction at the most.
+const CALLS: usize = 4_096;
+
+struct Group {
+    file: File,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    calls: Vec<Box<dyn Call>>,
+    /// A blocking task commits, and will take the calls that come meanwhile.
+    is_busy: bool,
+}
+
+/// One call, on its way through a transaction.
+trait Call: Send {
+    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()>;
+    /// The transaction is durable, or it failed with this error, and nothing of it was done.
+    fn answer(self: Box<Self>, failed: Option<&RedbError>);
+}
+
+struct Answering<T, W> {
+    work: Option<W>,
+    done: Option<T>,
+    reply: oneshot::Sender<Result<T, RedbError>>,
+}
+
+impl<T, W> Call for Answering<T, W>
+where
+    T: Send,
+    W: FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send,
+{
+    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()> {
+        if let Some(work) = self.work.take() {
+            self.done = Some(work(tables)?);
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&RedbError>) {
+        let answer = match (failed, self.done) {
+            (None, Some(done)) => Ok(done),
+            (Some(error), _) => Err(error.clone()),
+            (None, None) => Err(RedbError::Closed),
+        };
+        // The caller may have gone.
+        let _ = self.reply.send(answer);
+    }
+}
+
+impl Group {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RedbStore {
+    fn of(file: Result<File>) -> Result<Self> {
+        Ok(Self(Arc::new(Group { file: file?, waiting: Mutex::default() })))
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RedbReads) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.blocking(|file| file.read(work)).await
+    }
+
+    /// Durable when it is ready. If it is dropped before, the call happens or not.
+    async fn write<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut RedbTables<'_>) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let is_first = {
+            let mut waiting = self.0.waiting();
+            waiting.calls.push(Box::new(Answering { work: Some(work), done: None, reply }));
+            !std::mem::replace(&mut waiting.is_busy, true)
+        };
+        if is_first {
+            let commits = Commits(Some(Arc::clone(&self.0)));
+            spawn_blocking(move || commits.run());
+        }
+        answer.await.unwrap_or(Err(RedbError::Closed))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&File) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let group = Arc::clone(&self.0);
+        spawn_blocking(move || work(&group.file)).await.unwrap_or(Err(RedbError::Closed))
+    }
+}
+
+/// Commits all waiting calls. If this is dropped first, because the runtime ends, the callers get errors.
+struct Commits(Option<Arc<Group>>);
+
+impl Commits {
+    /// One transaction after the other, until nobody waits.
+    fn run(mut self) {
+        while let Some(group) = &self.0 {
+            let mut calls = {
+                let mut waiting = group.waiting();
+                let count = waiting.calls.len().min(CALLS);
+                waiting.calls.drain(..count).collect::<Vec<_>>()
+            };
+            let done = group.file.write(|tables| calls.iter_mut().try_for_each(|call| call.apply(tables)));
+            let failed = done.err();
+            let is_last = {
+                let mut waiting = group.waiting();
+                waiting.is_busy = !waiting.calls.is_empty();
+                !waiting.is_busy
+            };
+            if is_last {
+                // Before the answers: after them, a caller may drop the store and open the file again at once.
+                self.0 = None;
+            }
+            calls.into_iter().for_each(|call| call.answer(failed.as_ref()));
+        }
+    }
+}
+
+impl Drop for Commits {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            let mut waiting = group.waiting();
+            waiting.is_busy = false;
+            waiting.calls.clear();
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! A timer as bytes, with a check of them.
 
 use crate::id::{Place, TimerId};
-use crate::store::{Failure, Series};
-use crate::tables::Row;
+use crate::store::{Failure, Near, NewTimer, Series, Stored};
 
 /// The layout of the bytes that this version writes.
 const LAYOUT: u8 = 1;
@@ -58,10 +57,10 @@ fn check_of(key: u128, bytes: &[u8]) -> u32 {
     check.finalize()
 }
 
-impl Row {
+impl Stored {
     /// The bytes that stand at this key.
     pub(crate) fn to_bytes(&self, at: u128) -> Vec<u8> {
-        let Self { id, kind, payload, key, series, attempts, failures, ending, version } = self;
+        let Self { timer, kind, payload, key, series, attempts, failures, ending, version, state: _ } = self;
         let mut flags = 0;
         for (is_set, flag) in
             [(*ending, flag::ENDING), (key.is_some(), flag::KEY), (series.is_some(), flag::SERIES)]
@@ -73,7 +72,7 @@ impl Row {
         to.extend([LAYOUT, flags]);
         to.extend(attempts.to_le_bytes());
         to.extend(version.to_le_bytes());
-        to.extend(id.due_ms.to_le_bytes());
+        to.extend(timer.id.due_ms.to_le_bytes());
         write_text(&mut to, kind);
         if let Some(key) = key {
             write_text(&mut to, key);
@@ -97,23 +96,24 @@ impl Row {
     /// The row that stands at this key.
     pub(crate) fn from_bytes(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
         let HeadView { flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
-        let (place, mut from) = (Place::from_number(at), Reader(rest));
-        let id = TimerId { due_ms, unique: place.unique };
+        let (Place { due_ms: due, unique }, mut from) = (Place::from_number(at), Reader(rest));
+        let timer = Near { due_ms: due, id: TimerId { due_ms, unique } };
         let ending = flags & flag::ENDING != 0;
-        let (mut key, mut series, mut failures) = (None, None, Vec::new());
+        let new = NewTimer::new(timer.id, kind, Vec::new());
+        let mut row = Self { timer, attempts, version, ending, ..new.into() };
         if flags & flag::KEY != 0 {
-            key = Some(from.text()?.to_owned());
+            row.key = Some(from.text()?.to_owned());
         }
         if flags & flag::SERIES != 0 {
             let (rule, missed, standing) = (from.text()?.to_owned(), from.text()?, from.text()?);
-            series = Some(Series::from_texts(rule, missed, standing).map_err(|_| RowError)?);
+            row.series = Some(Series::from_texts(rule, missed, standing).map_err(|_| RowError)?);
         }
         for _ in 0..u32::from_le_bytes(from.array()?) {
             let attempt = u32::from_le_bytes(from.array()?);
-            failures.push(Failure { attempt, error: from.text()?.to_owned() });
+            row.failures.push(Failure { attempt, error: from.text()?.to_owned() });
         }
-        let (kind, payload) = (kind.to_owned(), from.0.to_vec());
-        Ok(Self { id, kind, payload, key, series, attempts, failures, ending, version })
+        row.payload = from.0.to_vec();
+        Ok(row)
     }
 }
 
@@ -148,12 +148,13 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use crate::Missed;
+    use crate::store::State;
 
     const AT: u128 = Place { due_ms: -7, unique: 9 }.to_number();
 
-    fn full() -> Row {
-        Row {
-            id: TimerId { due_ms: -7, unique: 9 },
+    fn full() -> Stored {
+        Stored {
+            timer: TimerId { due_ms: -7, unique: 9 }.into(),
             kind: "report".into(),
             payload: b"{\"a\":1}".to_vec(),
             key: Some("monthly".into()),
@@ -165,12 +166,13 @@ mod tests {
             ],
             ending: true,
             version: 5,
+            state: State::Stored,
         }
     }
 
     #[test]
     fn a_row_is_read_back_as_it_was_written() {
-        let bare = Row {
+        let bare = Stored {
             key: None,
             series: None,
             failures: Vec::new(),
@@ -180,7 +182,7 @@ mod tests {
         };
         for row in [full(), bare] {
             let bytes = row.to_bytes(AT);
-            assert_eq!(Row::from_bytes(AT, &bytes), Ok(row.clone()));
+            assert_eq!(Stored::from_bytes(AT, &bytes), Ok(row.clone()));
             let head = HeadView::read(AT, &bytes).unwrap();
             assert_eq!((head.due_ms, head.kind), (-7, "report"));
         }
@@ -190,13 +192,13 @@ mod tests {
     fn bytes_with_any_bit_turned_cut_off_or_at_another_place_are_refused() {
         let bytes = full().to_bytes(AT);
         for len in 0..bytes.len() {
-            assert_eq!(Row::from_bytes(AT, &bytes[..len]), Err(RowError), "{len}");
+            assert_eq!(Stored::from_bytes(AT, &bytes[..len]), Err(RowError), "{len}");
         }
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Row::from_bytes(AT, &damaged), Err(RowError), "{bit}");
+            assert_eq!(Stored::from_bytes(AT, &damaged), Err(RowError), "{bit}");
         }
-        assert_eq!(Row::from_bytes(AT ^ 1 << 70, &bytes), Err(RowError));
+        assert_eq!(Stored::from_bytes(AT ^ 1 << 70, &bytes), Err(RowError));
     }
 }

@@ -3,16 +3,16 @@
 //! Finding a leaf of the table and writing it again costs most. If keys stand close together, this is done once for each leaf,
 //! instead of once for each key.
 
-use std::ops::{Bound, Range};
+use std::ops::Range;
 
 use redb::{ReadableTable, Table, Value};
 
-use super::RedbError;
+use super::Result;
 
 /// A walk skips up to this many entries between two keys. If there are more, the second key is sought by itself.
 const BETWEEN: usize = 4;
 
-/// Fewer than so many keys are inserted or removed one by one.
+/// Fewer than so many keys are removed one by one.
 const FEW: usize = 4;
 
 /// The value at each key, and the keys that stand close together.
@@ -22,8 +22,8 @@ type Walked<T> = (Vec<Option<T>>, Vec<Range<usize>>);
 fn walk<V: Value + 'static, T>(
     table: &Table<'_, u128, V>,
     keys: &[u128],
-    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
-) -> Result<Walked<T>, RedbError> {
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<T>,
+) -> Result<Walked<T>> {
     let (mut found, mut runs) = (Vec::with_capacity(keys.len()), Vec::new());
     while found.len() < keys.len() {
         let first = found.len();
@@ -57,8 +57,8 @@ fn walk<V: Value + 'static, T>(
 pub(super) fn get<V: Value + 'static, T>(
     table: &Table<'_, u128, V>,
     keys: &[u128],
-    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
-) -> Result<Vec<Option<T>>, RedbError> {
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<T>,
+) -> Result<Vec<Option<T>>> {
     Ok(walk(table, keys, read)?.0)
 }
 
@@ -66,8 +66,8 @@ pub(super) fn get<V: Value + 'static, T>(
 pub(super) fn take<V: Value + 'static, T>(
     table: &mut Table<'_, u128, V>,
     keys: &[u128],
-    read: impl Fn(u128, V::SelfType<'_>) -> Result<Option<T>, RedbError>,
-) -> Result<Vec<Option<T>>, RedbError> {
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<Option<T>>,
+) -> Result<Vec<Option<T>>> {
     let (found, runs) = walk(table, keys, read)?;
     let found: Vec<Option<T>> = found.into_iter().map(Option::flatten).collect();
     for run in runs {
@@ -84,31 +84,6 @@ pub(super) fn take<V: Value + 'static, T>(
         }
     }
     Ok(found)
-}
-
-/// Inserts these entries, and returns the values that they replace.
-pub(super) fn insert(
-    table: &mut Table<'_, u128, (u64, u32)>,
-    entries: &[(u128, (u64, u32))],
-) -> Result<Vec<Option<(u64, u32)>>, RedbError> {
-    let mut before = Vec::with_capacity(entries.len());
-    while let Some(rest) = entries.get(before.len()..).filter(|rest| !rest.is_empty()) {
-        let next = table.range(rest[0].0..)?.next().transpose()?.map(|(key, _)| key.value());
-        let gap = rest.iter().take_while(|(key, _)| next.is_none_or(|next| *key < next)).count();
-        if gap < FEW {
-            for (key, value) in &rest[..gap.max(1)] {
-                before.push(table.insert(*key, *value)?.map(|value| value.value()));
-            }
-            continue;
-        }
-        let mut cursor = table.lower_bound_mut(Bound::Included(rest[0].0))?;
-        for (key, value) in &rest[..gap] {
-            cursor.insert_before(*key, *value)?;
-            before.push(None);
-        }
-        cursor.close()?;
-    }
-    Ok(before)
 }
 
 #[cfg(test)]
@@ -146,7 +121,10 @@ mod tests {
                             let entries: Vec<_> = asked.iter().map(|key| (*key, (seed, round))).collect();
                             let before: Vec<_> =
                                 entries.iter().map(|(key, value)| map.insert(*key, *value)).collect();
-                            assert_eq!(insert(&mut table, &entries).unwrap(), before, "seed {seed}");
+                            for ((key, value), before) in entries.into_iter().zip(before) {
+                                let told = table.insert(key, value).unwrap().map(|told| told.value());
+                                assert_eq!(told, before, "seed {seed}");
+                            }
                         }
                         1 => {
                             let taken: Vec<_> = asked.iter().map(|key| map.remove(key)).collect();

@@ -1,7 +1,7 @@
 //! The maps in a transaction of redb, writing or reading.
 //!
-//! A row that cannot be read is left out of each answer, and put aside when the transaction ends. So a damaged timer stops no
-//! other.
+//! A row that cannot be read is left out of each answer, and moved to the damaged ones when the transaction ends. So a damaged
+//! timer stops no other.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ use redb::{
 };
 
 use super::row::{HeadView, RowError};
-use super::{RedbError, runs};
+use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId};
-use crate::store::Counts;
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, Show, Tables};
+use crate::store::{Buried, Counts, State, Stored};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
@@ -57,9 +57,14 @@ fn note<T>(
     read.ok()
 }
 
+fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8])) -> Option<Stored> {
+    let row = note(damaged, (true, id), Stored::from_bytes(id, bytes))?;
+    Some(Stored { state: State::Buried(Buried { reason: reason.to_owned() }), ..row })
+}
+
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
 macro_rules! maps {
-    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty $(, $aside:ident)?) => {
+    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty $(, $damaged_rows:ident)?) => {
         pub(super) struct $maps$(<$of>)? {
             meta: $table<$($of,)? &'static str, u64>,
             timers: $table<$($of,)? u128, &'static [u8]>,
@@ -68,12 +73,12 @@ macro_rules! maps {
             keys: $table<$($of,)? &'static str, u128>,
             moved: $table<$($of,)? u128, i64>,
             buried: $table<$($of,)? u128, (&'static str, &'static [u8])>,
-            $($aside: Table<'t, (bool, u128), &'static [u8]>,)?
+            $($damaged_rows: Table<'t, (bool, u128), &'static [u8]>,)?
             damaged: RefCell<Damaged>,
         }
 
         impl$(<$of>)? $maps$(<$of>)? {
-            pub(super) fn open(transaction: $transaction) -> Result<Self, RedbError> {
+            pub(super) fn open(transaction: $transaction) -> Result<Self> {
                 Ok(Self {
                     meta: transaction.open_table(META)?,
                     timers: transaction.open_table(TIMERS)?,
@@ -82,7 +87,7 @@ macro_rules! maps {
                     keys: transaction.open_table(KEYS)?,
                     moved: transaction.open_table(MOVED)?,
                     buried: transaction.open_table(BURIED)?,
-                    $($aside: transaction.open_table(DAMAGED)?,)?
+                    $($damaged_rows: transaction.open_table(DAMAGED)?,)?
                     damaged: RefCell::default(),
                 })
             }
@@ -90,24 +95,24 @@ macro_rules! maps {
     };
 }
 
-maps!(RedbTables, Table['t], &'t WriteTransaction, aside);
+maps!(RedbTables, Table['t], &'t WriteTransaction, damaged_rows);
 maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
 
 impl RedbTables<'_> {
-    /// Puts damaged timers aside: those found here, and those found by earlier reads. Returns how many there are.
-    pub(super) fn put_aside(&mut self, found: Damaged) -> Result<u64, RedbError> {
+    /// Moves damaged timers out of the way: those found here, and those found by earlier reads. Returns how many there are.
+    pub(super) fn keep_damaged(&mut self, found: Damaged) -> Result<u64> {
         let mut count = 0;
         for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
             // Since it was read, it may have been deleted or written again.
             let bytes = if is_buried {
                 let buried = self.buried.get(at)?.map(|buried| buried.value().1.to_vec());
-                buried.filter(|bytes| Row::from_bytes(at, bytes).is_err())
+                buried.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
             } else {
                 let timer = self.timers.get(at)?.map(|timer| timer.value().to_vec());
-                timer.filter(|bytes| Row::from_bytes(at, bytes).is_err())
+                timer.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
             };
             let Some(bytes) = bytes else { continue };
-            self.aside.insert((is_buried, at), bytes.as_slice())?;
+            self.damaged_rows.insert((is_buried, at), bytes.as_slice())?;
             if is_buried {
                 self.buried.remove(at)?;
             } else {
@@ -127,26 +132,26 @@ macro_rules! lookup {
         $(impl Lookup for $tables {
             type Error = RedbError;
 
-            fn row(&self, at: Place) -> Result<Option<Row>, RedbError> {
+            fn row(&self, at: Place) -> Result<Option<Stored>> {
                 let at = at.to_number();
                 let Some(bytes) = ReadableTable::get(&self.timers, at)? else { return Ok(None) };
-                Ok(note(&self.damaged, (false, at), Row::from_bytes(at, bytes.value())))
+                Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes.value())))
             }
 
-            fn attempt(&self, at: Place) -> Result<Option<BegunBy>, RedbError> {
+            fn attempt(&self, at: Place) -> Result<Option<BegunBy>> {
                 let begun = ReadableTable::get(&self.begun, at.to_number())?.map(|begun| begun.value());
                 Ok(begun.map(|(epoch, number)| BegunBy { epoch, number }))
             }
 
-            fn keyed(&self, key: &str) -> Result<Option<Place>, RedbError> {
+            fn keyed(&self, key: &str) -> Result<Option<Place>> {
                 Ok(ReadableTable::get(&self.keys, key)?.map(|at| Place::from_number(at.value())))
             }
 
-            fn moved(&self, id: TimerId) -> Result<Option<i64>, RedbError> {
+            fn moved(&self, id: TimerId) -> Result<Option<i64>> {
                 Ok(ReadableTable::get(&self.moved, id.place().to_number())?.map(|due| due.value()))
             }
 
-            fn epoch(&self) -> Result<u64, RedbError> {
+            fn epoch(&self) -> Result<u64> {
                 Ok(ReadableTable::get(&self.meta, "epoch")?.map_or(0, |epoch| epoch.value()))
             }
         })*
@@ -156,8 +161,8 @@ macro_rules! lookup {
 lookup!(RedbTables<'_> RedbReads);
 
 impl Tables for RedbTables<'_> {
-    fn put(&mut self, at: Place, row: &Row) -> Result<(), RedbError> {
-        let at = at.to_number();
+    fn put(&mut self, row: &Stored) -> Result<()> {
+        let at = row.timer.place().to_number();
         if row.series.is_some() {
             self.series.insert(at, ())?;
         }
@@ -165,21 +170,21 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn take(&mut self, at: Place) -> Result<Option<Row>, RedbError> {
+    fn take(&mut self, at: Place) -> Result<Option<Stored>> {
         Ok(self.take_all(&[at])?.pop().flatten())
     }
 
-    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
-        let read = |at, bytes: &[u8]| Ok(note(&self.damaged, (false, at), Row::from_bytes(at, bytes)));
+    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>> {
+        let read = |at, bytes: &[u8]| Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes)));
         let rows = runs::get(&self.timers, &numbers(places), read)?;
         Ok(rows.into_iter().map(Option::flatten).collect())
     }
 
-    /// Damaged bytes stay where they are, for [`put_aside`](Self::put_aside).
-    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
+    /// Damaged bytes stay where they are, for [`keep_damaged`](Self::keep_damaged).
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>> {
         let (numbers, damaged) = (numbers(places), &self.damaged);
         let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {
-            Ok(note(damaged, (false, at), Row::from_bytes(at, bytes)))
+            Ok(note(damaged, (false, at), Stored::from_bytes(at, bytes)))
         })?;
         for (at, row) in numbers.into_iter().zip(&rows) {
             if row.as_ref().is_some_and(|row| row.series.is_some()) {
@@ -189,7 +194,7 @@ impl Tables for RedbTables<'_> {
         Ok(rows)
     }
 
-    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, RedbError> {
+    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>> {
         let before = match attempt {
             Some(BegunBy { epoch, number }) => self.begun.insert(at.to_number(), (epoch, number))?,
             None => self.begun.remove(at.to_number())?,
@@ -198,21 +203,12 @@ impl Tables for RedbTables<'_> {
         Ok(before.map(|(epoch, number)| BegunBy { epoch, number }))
     }
 
-    fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, RedbError> {
-        let entries: Vec<_> = attempts
-            .iter()
-            .map(|(at, BegunBy { epoch, number })| (at.to_number(), (*epoch, *number)))
-            .collect();
-        let before = runs::insert(&mut self.begun, &entries)?;
-        Ok(before.into_iter().map(|before| before.map(|(epoch, number)| BegunBy { epoch, number })).collect())
-    }
-
-    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, RedbError> {
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>> {
         let read = |_, (epoch, number)| Ok(Some(BegunBy { epoch, number }));
         runs::take(&mut self.begun, &numbers(places), read)
     }
 
-    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, RedbError> {
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>> {
         let mut found = Vec::new();
         for entry in self.begun.iter()? {
             let (at, begun) = entry?;
@@ -224,7 +220,7 @@ impl Tables for RedbTables<'_> {
         Ok(found)
     }
 
-    fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), RedbError> {
+    fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<()> {
         match at {
             Some(at) => drop(self.keys.insert(key, at.to_number())?),
             None => drop(self.keys.remove(key)?),
@@ -232,7 +228,7 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), RedbError> {
+    fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<()> {
         let id = id.place().to_number();
         match due_ms {
             Some(due_ms) => drop(self.moved.insert(id, due_ms)?),
@@ -241,31 +237,32 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), RedbError> {
-        let id = id.place().to_number();
-        self.buried.insert(id, (reason, row.to_bytes(id).as_slice()))?;
+    fn bury(&mut self, row: &Stored) -> Result<()> {
+        let (id, State::Buried(Buried { reason })) = (row.timer.id.place().to_number(), &row.state) else {
+            return Ok(());
+        };
+        self.buried.insert(id, (reason.as_str(), row.to_bytes(id).as_slice()))?;
         Ok(())
     }
 
-    fn buried_row(&self, id: TimerId) -> Result<Option<Row>, RedbError> {
+    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>> {
         let id = id.place().to_number();
-        let Some(buried) = self.buried.get(id)? else { return Ok(None) };
-        Ok(note(&self.damaged, (true, id), Row::from_bytes(id, buried.value().1)))
+        Ok(self.buried.get(id)?.and_then(|buried| buried_row(&self.damaged, id, buried.value())))
     }
 
-    fn unbury(&mut self, id: TimerId) -> Result<(), RedbError> {
+    fn unbury(&mut self, id: TimerId) -> Result<()> {
         self.buried.remove(id.place().to_number())?;
         Ok(())
     }
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), RedbError> {
+    fn set_epoch(&mut self, epoch: u64) -> Result<()> {
         self.meta.insert("epoch", epoch)?;
         Ok(())
     }
 }
 
 impl RedbReads {
-    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>, RedbError> {
+    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>> {
         let read = HeadView::read(at, bytes);
         let Some(head) = note(&self.damaged, (false, at), read) else { return Ok(ControlFlow::Continue(())) };
         let place = Place::from_number(at);
@@ -279,12 +276,12 @@ impl RedbReads {
 }
 
 impl ReadTables for RedbReads {
-    fn counts(&self) -> Result<Counts, RedbError> {
+    fn counts(&self) -> Result<Counts> {
         let begun = self.begun.len()?;
         Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
     }
 
-    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
+    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
         for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
             let (at, bytes) = entry?;
             if self.show(at.value(), bytes.value(), show)?.is_break() {
@@ -294,7 +291,7 @@ impl ReadTables for RedbReads {
         Ok(())
     }
 
-    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
+    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
         for entry in ReadableTable::range(&self.series, (Excluded(after.to_number()), Unbounded))? {
             let at = entry?.0.value();
             if let Some(bytes) = ReadableTable::get(&self.timers, at)?
@@ -306,17 +303,10 @@ impl ReadTables for RedbReads {
         Ok(())
     }
 
-    fn buried(
-        &self,
-        after: TimerId,
-        show: &mut dyn FnMut(Row, String) -> ControlFlow<()>,
-    ) -> Result<(), RedbError> {
+    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<()> {
         for entry in ReadableTable::range(&self.buried, (Excluded(after.place().to_number()), Unbounded))? {
             let (id, buried) = entry?;
-            let (reason, bytes) = buried.value();
-            let read = Row::from_bytes(id.value(), bytes);
-            let Some(row) = note(&self.damaged, (true, id.value()), read) else { continue };
-            if show(row, reason.to_owned()).is_break() {
+            if buried_row(&self.damaged, id.value(), buried.value()).is_some_and(|row| show(row).is_break()) {
                 break;
             }
         }

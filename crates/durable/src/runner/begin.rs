@@ -31,7 +31,7 @@ impl Runner {
         {
             match self.live.entry(near.id()) {
                 // It was moved while its end is on its way, or the notice came late.
-                Entry::Occupied(_) => self.behind_live.insert(near),
+                Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
                 Entry::Vacant(place) => {
                     place.insert(Live::Beginning { takes: Vec::new(), may_have_begun: false });
                     nears.push(near);
@@ -65,7 +65,7 @@ impl Runner {
                 }
             }
             Ok(answers) => {
-                self.succeeded();
+                self.pause = None;
                 self.clocks.begin_took(since.elapsed());
                 self.begun = nears.into_iter().zip(answers);
             }
@@ -93,7 +93,11 @@ impl Runner {
 
     /// A timer is no longer live: the notices that waited for it go on.
     pub(super) fn unblock(&mut self, id: TimerId) {
-        for near in self.behind_live.take(id) {
+        // There are seldom any, and an empty map would hash the name all the same.
+        if self.behind_live.is_empty() {
+            return;
+        }
+        for near in self.behind_live.remove(&id).unwrap_or_default() {
             if self.may_begin() {
                 self.arm(near);
             }
@@ -112,101 +116,88 @@ impl Runner {
                 return self.lose();
             }
         };
-        let Some(Live::Beginning { mut takes, may_have_begun }) = self.live.remove(&id) else { return };
+        let Some(Live::Beginning { takes, may_have_begun }) = self.live.remove(&id) else { return };
         // The answer is to a former owner of this instance.
         if !matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch) {
             self.live.insert(id, Live::Beginning { takes, may_have_begun });
             return self.reply(id, TookBack::AskAgain);
         }
-        let Some(attempt) = self.attempt(&stored) else { return };
+        let Some(attempt) = self.attempt(stored) else { return };
         if !takes.is_empty() {
-            let first = takes.remove(0);
-            return self.give_up(attempt, first, takes);
+            return self.give_up(attempt, takes);
         }
         if self.stopping.is_some() {
             return self.give_back(attempt);
         }
-        self.wait(stored, attempt, wall);
+        self.wait(attempt, wall);
     }
 
     /// Waits for its time, if that has not come.
-    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt, wall: Timestamp) {
-        let id = attempt.timer.id();
-        match self.clocks.instant_after(wall, stored.timer.due_ms) {
-            None => self.come_up(stored, attempt, wall),
+    fn wait(&mut self, attempt: Attempt, wall: Timestamp) {
+        match self.clocks.instant_after(wall, attempt.stored.timer.due_ms) {
+            None => self.come_up(attempt, wall),
             // The wall clock was set back. It would take a handler's place all that time.
             Some(at) if self.clocks.is_far(at) => self.give_back(attempt),
             Some(at) => {
+                let id = attempt.id();
                 let key = self.waits.insert_at(id, at);
-                self.live.insert(id, Live::Waiting { stored, key });
+                self.live.insert(id, Live::Waiting { attempt, key });
             }
         }
     }
 
     /// `None` never happens: only kinds with a handler are loaded.
-    pub(super) fn attempt(&self, stored: &Stored) -> Option<Attempt> {
-        let (kind, handler) = self.handlers.get_key_value(stored.kind.as_str())?;
-        Some(Attempt {
-            timer: stored.timer,
-            kind,
-            key: stored.key.as_deref().map(Box::from),
-            number: stored.attempts,
-            epoch: self.owner.epoch,
-            version: stored.version,
-            is_ending: stored.ending,
-            series: stored.series.clone().map(Box::new),
-            series_before: None,
-            handler: handler.clone(),
-        })
+    fn attempt(&self, stored: Box<Stored>) -> Option<Attempt> {
+        let handler = self.handlers.get(stored.kind.as_str())?.clone();
+        Some(Attempt { stored, epoch: self.owner.epoch, series_before: None, handler })
     }
 
     /// The time of a timer that has begun may have come.
     pub(super) fn waited(&mut self, id: TimerId) {
-        let Some(Live::Waiting { stored, key: _ }) = self.live.remove(&id) else { return };
-        if let Some(attempt) = self.attempt(&stored) {
-            // The wall clock may have been set back meanwhile.
-            self.wait(stored, attempt, self.clocks.wall());
-        }
+        let Some(Live::Waiting { attempt, key: _ }) = self.live.remove(&id) else { return };
+        // The wall clock may have been set back meanwhile.
+        self.wait(attempt, self.clocks.wall());
     }
 
     /// Its time has come: calls its handler, unless there is a reason not to.
-    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt, wall: Timestamp) {
+    fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp) {
         // Others may have it by now.
         if !self.is_good() {
             return self.give_back(attempt);
         }
         let tries = attempt.handler.backoff.most();
-        if attempt.number > tries {
+        let number = attempt.stored.attempts;
+        if number > tries {
             let reason = format!("attempt {tries} of {tries} did not end: its process ended first");
             return self.end_uncalled(attempt, End::Bury(reason));
         }
         // A later attempt is made however late it is, and so is one that was snoozed or moved.
-        let scheduled = attempt.timer.id().first_due();
-        if attempt.timer.due() == scheduled
-            && let Some(series) = attempt.series.take()
+        let scheduled = attempt.id().first_due();
+        if attempt.stored.timer.due() == scheduled
+            && let Some(series) = attempt.stored.series.take()
         {
             // The zone's clocks may change otherwise than was known when this was planned.
-            if attempt.number == 1
+            if number == 1
                 && let Ok(Some(next)) = next_run::anew(&series, scheduled, wall)
                 && next.due > wall
             {
-                attempt.series = Some(series);
+                attempt.stored.series = Some(series);
                 return self.end_uncalled(attempt, End::Anew);
             }
-            let due = if attempt.number == 1 {
+            let due = if number == 1 {
                 next_run::occurs(&series, scheduled, wall)
             } else {
                 Due::Run(next_run::occurs_again(&series, scheduled))
             };
             let (Due::Run(stands) | Due::Skip(stands)) = &due;
-            attempt.series = Some(Box::new(stands.clone()));
+            attempt.stored.series = Some(stands.clone());
             attempt.series_before = Some(series);
             if let Due::Skip(_) = due {
                 self.shared.stats().skipped += 1;
                 return self.end_uncalled(attempt, End::Done);
             }
         }
-        self.start(stored, attempt, wall);
+        self.start(attempt, wall);
     }
 
     /// A cancel or a move came after `begin`.
@@ -214,15 +205,13 @@ impl Runner {
         match self.live.get_mut(&id) {
             Some(Live::Beginning { takes, .. }) => takes.push(take),
             Some(Live::Waiting { .. }) => {
-                if let Some(Live::Waiting { stored, key }) = self.live.remove(&id)
-                    && let Some(attempt) = self.attempt(&stored)
-                {
+                if let Some(Live::Waiting { attempt, key }) = self.live.remove(&id) {
                     self.waits.try_remove(&key);
-                    self.give_up(attempt, take, Vec::new());
+                    self.give_up(attempt, vec![take]);
                 }
             }
             // When the store has that end, it knows.
-            Some(Live::Ending(ending)) if !ending.was_called => ending.others.push(take),
+            Some(Live::Ending(ending)) if !ending.was_called => ending.takes.push(take),
             Some(Live::Running { .. } | Live::Ending(_)) => take.tell(TookBack::Runs),
             None => {
                 let is_cancelled = matches!(take.end, End::Cancelled) && self.cancelled.contains(&id);
@@ -231,17 +220,18 @@ impl Runner {
         }
     }
 
-    /// `others` wanted the timer back too, and came later.
-    fn give_up(&mut self, mut attempt: Attempt, take: TakeBack, others: Vec<TakeBack>) {
+    /// The first of these callers, who are one at least, takes the timer back. The others came later.
+    fn give_up(&mut self, mut attempt: Attempt, takes: Vec<TakeBack>) {
         self.shared.stats().taken_back += 1;
-        let end = take.end.clone();
+        let end = takes[0].end.clone();
+        let stored = &mut attempt.stored;
         if let End::Cancelled = end
-            && !attempt.is_ending
+            && !stored.ending
         {
             // This is how the cancel has left the row. If it was changed again, the store answers so.
-            (attempt.is_ending, attempt.version) = (true, attempt.version.wrapping_add(1));
+            (stored.ending, stored.version) = (true, stored.version.wrapping_add(1));
         }
-        self.end(Ending { attempt, end, was_called: false, took: Some(Box::new(take)), others });
+        self.end(Ending { attempt, end, was_called: false, was_taken: true, takes });
     }
 
     /// Stores the timer as it was before it began.
@@ -249,13 +239,13 @@ impl Runner {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.given_back += 1;
         }
-        let end = End::Again { due: attempt.timer.due(), error: None, counts: false };
+        let end = End::Again { due: attempt.stored.timer.due(), error: None, counts: false };
         self.end_uncalled(attempt, end);
     }
 
     /// An attempt has ended without its handler.
     fn end_uncalled(&mut self, attempt: Attempt, end: End) {
-        self.end(Ending { attempt, end, was_called: false, took: None, others: Vec::new() });
+        self.end(Ending { attempt, end, was_called: false, was_taken: false, takes: Vec::new() });
     }
 
     /// The owner is lost: forgets attempts whose handlers were not called.

@@ -15,39 +15,45 @@ use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
 use crate::error::{panic_text, with_causes};
-use crate::handler::{Handler, Lost, Run, Started, Unreadable};
+use crate::handler::{Handler, Lost, Run};
 use crate::id::TimerId;
 use crate::store::Stored;
 
 impl Runner {
     /// The wall clock has shown `now` just now.
-    pub(super) fn start(&mut self, stored: Box<Stored>, attempt: Attempt, now: Timestamp) {
-        let id = attempt.timer.id();
-        let late = Duration::try_from(now.duration_since(attempt.timer.due())).unwrap_or(Duration::ZERO);
+    pub(super) fn start(&mut self, mut attempt: Attempt, now: Timestamp) {
+        let Stored { timer, key, attempts, .. } = &*attempt.stored;
+        let (id, due) = (timer.id(), timer.due());
+        let late = Duration::try_from(now.duration_since(due)).unwrap_or(Duration::ZERO);
         {
             let mut stats = self.shared.stats();
             stats.attempts += 1;
             stats.lateness.record(late);
         }
+        let run = Run {
+            id,
+            key: key.clone(),
+            attempt: *attempts,
+            due,
+            late,
+            epoch: self.owner.epoch,
+            lost: Lost(self.lost.subscribe()),
+            #[cfg(feature = "postgres")]
+            within: crate::handler::Within {
+                timer: *timer,
+                series: attempt.stored.series.clone().map(Box::new),
+                version: attempt.stored.version,
+                shared: Arc::clone(&self.shared),
+                schema: self.settings.schema.clone(),
+            },
+        };
         let call = Call {
             is_stopping: Arc::clone(&self.is_stopping),
             teller: Teller { id, sender: self.sender.clone(), was_called: false, has_told: false },
-            lease: self.lease(),
-            attempt: ToStart {
-                handler: attempt.handler.clone(),
-                stored,
-                late,
-                epoch: self.owner.epoch,
-                lost: Lost(self.lost.subscribe()),
-                #[cfg(feature = "postgres")]
-                within: crate::handler::Within {
-                    timer: attempt.timer,
-                    series: attempt.series.clone(),
-                    version: attempt.version,
-                    shared: Arc::clone(&self.shared),
-                    schema: self.settings.schema.clone(),
-                },
-            },
+            lease: self.share.as_ref().map(|share| share.lease.clone()),
+            handler: Arc::clone(&attempt.handler),
+            payload: std::mem::take(&mut attempt.stored.payload),
+            run,
         };
         let task = tokio::spawn(async move { call.make().await }).abort_handle();
         self.live.insert(id, Live::Running { attempt, task });
@@ -61,31 +67,22 @@ struct Call {
     teller: Teller,
     /// It may be called while this is good. `None` if no other instance may have the timer.
     lease: Option<Lease>,
-    attempt: ToStart,
-}
-
-/// All that a handler is called with.
-struct ToStart {
     handler: Arc<Handler>,
-    stored: Box<Stored>,
-    late: Duration,
-    epoch: u64,
-    lost: Lost,
-    #[cfg(feature = "postgres")]
-    within: crate::handler::Within,
+    payload: Vec<u8>,
+    run: Run,
 }
 
 impl Call {
     /// Calls the handler, and tells the runner how it ended.
     fn make(self) -> impl Future<Output = ()> {
-        let Self { is_stopping, mut teller, lease, attempt } = self;
+        let Self { is_stopping, mut teller, lease, handler, payload, run } = self;
         // Since it began, the process may have stood still, joined again, or been stopped.
         let is_late = is_stopping.load(Ordering::Acquire)
-            || lease.is_some_and(|lease| !lease.is_good() || attempt.lost.is_lost());
+            || lease.is_some_and(|lease| !lease.is_good() || run.lost.is_lost());
         teller.was_called = !is_late;
         // All of this is user code, and may panic: reading the payload, making the future, polling it, and the text of an error.
         let started = (!is_late).then(|| {
-            catch_unwind(AssertUnwindSafe(|| match attempt.start() {
+            catch_unwind(AssertUnwindSafe(|| match (handler.start)(&payload, run) {
                 Ok(started) => {
                     Ok(async { Outcome::Answered(started.await.map_err(|error| with_causes(&*error))) })
                 }
@@ -107,24 +104,6 @@ impl Call {
             };
             teller.tell(outcome.unwrap_or_else(|panic| Outcome::Panicked(panic_text(panic))));
         }
-    }
-}
-
-impl ToStart {
-    fn start(self) -> Result<Started, Unreadable> {
-        let Stored { timer, key, payload, attempts, .. } = *self.stored;
-        let run = Run {
-            id: timer.id(),
-            key,
-            attempt: attempts,
-            due: timer.due(),
-            late: self.late,
-            epoch: self.epoch,
-            lost: self.lost,
-            #[cfg(feature = "postgres")]
-            within: self.within,
-        };
-        self.handler.start(&payload, run)
     }
 }
 

@@ -24,9 +24,11 @@ pub(super) struct Clocks {
     /// Both clocks, at one moment.
     reference: (Timestamp, Instant),
     /// When they were compared last.
-    looked: Instant,
-    ahead: Duration,
-    tells: bool,
+    pub(super) looked: Instant,
+    /// How far ahead of their time timers are begun.
+    pub(super) ahead: Duration,
+    /// Whether the clock wakes this task when it is set.
+    pub(super) tells: bool,
 }
 
 impl Clocks {
@@ -37,11 +39,6 @@ impl Clocks {
 
     pub(super) fn wall(&self) -> Timestamp {
         self.shared.now()
-    }
-
-    /// Whether the clock wakes this task when it is set.
-    pub(super) fn tells(&self) -> bool {
-        self.tells
     }
 
     /// Asks the clock to wake this task when it is set. Returns whether it was set since the last look.
@@ -56,10 +53,6 @@ impl Clocks {
         (wall.duration_since(shown) - passed).abs() > TOLERATED
     }
 
-    pub(super) fn last_look(&self) -> Instant {
-        self.looked
-    }
-
     /// Whether the wall clock was set since this was asked last.
     pub(super) fn was_set(&mut self) -> bool {
         let (wall, now) = (self.wall(), Instant::now());
@@ -69,11 +62,6 @@ impl Clocks {
             self.reference = (wall, now);
         }
         was_set
-    }
-
-    /// When the wall clock will show this, if nobody sets it; `None` if it does already.
-    pub(super) fn instant(&self, due_ms: i64) -> Option<Instant> {
-        self.instant_after(self.wall(), due_ms)
     }
 
     /// The same, where the wall clock has shown `wall` just now.
@@ -91,11 +79,6 @@ impl Clocks {
     /// Whether that is too far off to begin now.
     pub(super) fn is_far(&self, at: Instant) -> bool {
         at.saturating_duration_since(Instant::now()) > MOST_AHEAD + AT_ONCE
-    }
-
-    /// How long before their time timers are begun.
-    pub(super) fn ahead(&self) -> Duration {
-        self.ahead
     }
 
     /// A begin took so long.

@@ -68,7 +68,7 @@ impl Runner {
     /// When this task is to be woken for a look.
     pub(super) fn next_inspection(&self) -> Option<Instant> {
         // Series are looked at together with overdue timers. With a clock for tests, only due timers wake this task.
-        let is_woken = self.inspections.under_way.is_none() && self.may_inspect() && !self.clocks.tells();
+        let is_woken = self.inspections.under_way.is_none() && self.may_inspect() && !self.clocks.tells;
         is_woken.then_some(self.inspections.overdue_at)
     }
 
@@ -120,7 +120,7 @@ impl Runner {
             Err(error) => {
                 self.shared.failed(&error);
                 // It may have stored runs that were planned again.
-                self.looks_anew = true;
+                self.loads_anew = true;
                 self.inspections.series_at = self.inspections.overdue_at;
             }
         }
@@ -138,16 +138,24 @@ impl Inspection {
     async fn look_at_series(&self) -> Result<Vec<Near>, Error> {
         let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
         let mut planned_anew = Vec::new();
-        // A stop waits for the page that is asked for, and for no more.
-        while !self.is_stopping.load(Ordering::Acquire) {
-            let series = self.store.clone().list(page.clone()).await?;
+        while let Some(series) = self.next(&mut page).await? {
             planned_anew.extend(self.plan_anew(&series).await?);
-            match series.last() {
-                Some(last) if series.len() == PAGE => page.after = last.timer.place(),
-                _ => break,
-            }
         }
         Ok(planned_anew)
+    }
+
+    /// The timers of this page, which becomes the next one. `None` after the last, or as this instance stops: a stop waits for
+    /// the page that is asked for, and for no more.
+    async fn next(&self, page: &mut Page) -> Result<Option<Vec<Stored>>, Error> {
+        if page.limit == 0 || self.is_stopping.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let timers = self.store.clone().list(page.clone()).await?;
+        match timers.last() {
+            Some(last) if timers.len() == PAGE => page.after = last.timer.place(),
+            _ => page.limit = 0,
+        }
+        Ok(Some(timers))
     }
 
     /// Plans again the runs that their rule would no longer plan.
@@ -183,11 +191,7 @@ impl Inspection {
         let now = self.shared.now();
         let mut page = Page { limit: PAGE, ..Page::default() };
         for _ in 0..MOST_OVERDUE / PAGE {
-            if self.is_stopping.load(Ordering::Acquire) {
-                // As was known before.
-                return Ok(self.shared.stats().unhandled.clone());
-            }
-            let timers = self.store.clone().list(page.clone()).await?;
+            let Some(timers) = self.next(&mut page).await? else { break };
             for Stored { timer, kind, state, .. } in &timers {
                 let overdue = now.duration_since(timer.due());
                 if overdue < LATE {
@@ -197,10 +201,6 @@ impl Inspection {
                     let overdue = Duration::try_from(overdue).unwrap_or(Duration::MAX);
                     return Ok(Some(Unhandled { kind: kind.clone(), overdue }));
                 }
-            }
-            match timers.last() {
-                Some(last) if timers.len() == PAGE => page.after = last.timer.place(),
-                _ => break,
             }
         }
         Ok(None)

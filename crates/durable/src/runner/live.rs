@@ -1,6 +1,5 @@
 //! Live timers (begun or about to), notices that wait for them, and timers that somebody else holds for a moment.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,58 +22,38 @@ pub(super) enum Live {
     /// The store is asked. Callers that want the timer back wait. An earlier call that failed may have begun it.
     Beginning { takes: Vec<TakeBack>, may_have_begun: bool },
     /// It has begun, ahead of its time.
-    Waiting { stored: Box<Stored>, key: delay_queue::Key },
+    Waiting { attempt: Attempt, key: delay_queue::Key },
     /// Its handler has been called, or is about to be. It cannot be taken back any more.
     Running { attempt: Attempt, task: AbortHandle },
     /// Its end is on its way to the store.
     Ending(Ending),
 }
 
-/// The end of an attempt. One caller may have taken the timer back, unless the handler was called. That caller waits for the
-/// store, and so do others who wanted to take it back.
+/// The end of an attempt. A caller may have taken the timer back, unless the handler was called. That caller waits for the store,
+/// and so do others who wanted to take it back.
 pub(super) struct Ending {
     pub(super) attempt: Attempt,
     pub(super) end: End,
     pub(super) was_called: bool,
-    pub(super) took: Option<Box<TakeBack>>,
-    pub(super) others: Vec<TakeBack>,
+    /// The first of the callers has taken it back.
+    pub(super) was_taken: bool,
+    pub(super) takes: Vec<TakeBack>,
 }
 
-/// An attempt, without its payload.
-#[derive(Clone)]
+/// An attempt.
 pub(super) struct Attempt {
-    pub(super) timer: Near,
-    pub(super) kind: &'static str,
-    /// Few have one, and very many attempts are in memory.
-    pub(super) key: Option<Box<str>>,
-    pub(super) number: u32,
+    /// The timer as its end is decided by it. The handler has its payload.
+    pub(super) stored: Box<Stored>,
     /// The owner that began it. This instance may have joined again since.
     pub(super) epoch: u64,
-    /// The version of the row by which its end is decided.
-    pub(super) version: u32,
-    /// It was cancelled.
-    pub(super) is_ending: bool,
-    pub(super) series: Option<Box<Series>>,
-    /// As it stood before this run.
-    pub(super) series_before: Option<Box<Series>>,
+    /// The series as it stood before this run, if this run has changed it.
+    pub(super) series_before: Option<Series>,
     pub(super) handler: Arc<Handler>,
 }
 
-/// Notices of timers that are live already. When such a timer has ended, it may have to begin again, for example because it
-/// was moved meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct BehindLive(HashMap<TimerId, BTreeSet<Near>>);
-
-impl BehindLive {
-    /// Each notice once: one comes with each save under the key of a timer that runs.
-    pub(super) fn insert(&mut self, near: Near) {
-        self.0.entry(near.id()).or_default().insert(near);
-    }
-
-    /// The timer of this name has ended.
-    pub(super) fn take(&mut self, id: TimerId) -> BTreeSet<Near> {
-        // There are seldom any, and an empty map would hash the name all the same.
-        if self.0.is_empty() { BTreeSet::new() } else { self.0.remove(&id).unwrap_or_default() }
+impl Attempt {
+    pub(super) fn id(&self) -> TimerId {
+        self.stored.timer.id()
     }
 }
 
@@ -85,7 +64,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct PutOff {
     /// When the store is asked again, at the latest.
-    at: Option<Instant>,
+    pub(super) at: Option<Instant>,
     /// Live timers that a failed call may have begun.
     begins: Vec<Near>,
     ends: Vec<Ended>,
@@ -93,11 +72,9 @@ pub(super) struct PutOff {
 
 impl PutOff {
     /// When there is something to ask again.
-    pub(super) fn at(&self) -> Option<Instant> {
-        self.at
-    }
-
-    fn wait(&mut self) {
+    /// An end was not stored, because somebody holds its timer.
+    pub(super) fn end(&mut self, ended: Ended) {
+        self.ends.push(ended);
         self.at.get_or_insert_with(|| Instant::now() + AGAIN);
     }
 }
@@ -111,7 +88,7 @@ impl Runner {
             Some(Live::Beginning { takes, may_have_begun: true }) if may_begin => {
                 takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
                 self.put_off.begins.push(near);
-                self.put_off.wait();
+                self.put_off.at.get_or_insert_with(|| Instant::now() + AGAIN);
             }
             // It takes no handler's place while it waits.
             _ => {
@@ -121,12 +98,6 @@ impl Runner {
                 }
             }
         }
-    }
-
-    /// An end was not stored, because somebody holds its timer.
-    pub(super) fn put_off_end(&mut self, ended: Ended) {
-        self.put_off.ends.push(ended);
-        self.put_off.wait();
     }
 
     /// Asks again, if it is time.
@@ -144,26 +115,5 @@ impl Runner {
         for near in std::mem::take(&mut self.again).into_iter().chain(put_off) {
             self.reply(near.id(), TookBack::AskAgain);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::timestamp;
-
-    #[test]
-    fn what_stands_behind_a_timer_stands_there_once_however_often_it_comes() {
-        let id = TimerId::new(timestamp(1), 7);
-        let (first, moved) = (Near::from(id), Near::new(id, timestamp(5)));
-        let mut behind_live = BehindLive::default();
-        for _ in 0..1_000 {
-            behind_live.insert(first);
-            behind_live.insert(moved);
-        }
-        assert_eq!(behind_live.0[&id].len(), 2);
-        assert_eq!(behind_live.take(TimerId::new(timestamp(1), 8)), BTreeSet::new());
-        assert_eq!(behind_live.take(id), BTreeSet::from([first, moved]));
-        assert!(behind_live.0.is_empty());
     }
 }

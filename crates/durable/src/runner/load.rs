@@ -54,7 +54,7 @@ impl Runner {
     /// Loads, if it is time.
     pub(super) fn load(&mut self) {
         let now = self.clocks.wall();
-        let is_time = self.looks_anew || self.next_load().is_some_and(|at| at <= now.as_millisecond());
+        let is_time = self.loads_anew || self.next_load().is_some_and(|at| at <= now.as_millisecond());
         if self.loading.is_some() || !self.may_begin() {
             return;
         }
@@ -64,10 +64,10 @@ impl Runner {
             }
             return;
         }
-        let is_anew = std::mem::take(&mut self.looks_anew);
+        let is_anew = std::mem::take(&mut self.loads_anew);
         self.look_at_the_clock();
         if is_anew {
-            self.window.look_anew();
+            self.window.load_anew();
         }
         let until = self.horizon();
         if let Some(outside) = &mut self.outside {
@@ -95,7 +95,7 @@ impl Runner {
         match answer {
             Err(error) => {
                 self.window.load_failed();
-                self.looks_anew |= is_anew;
+                self.loads_anew |= is_anew;
                 self.failed(&error);
             }
             Ok(loaded) if loaded.lost => {
@@ -103,7 +103,7 @@ impl Runner {
                 self.lose();
             }
             Ok(loaded) => {
-                self.succeeded();
+                self.pause = None;
                 {
                     let mut stats = self.shared.stats();
                     stats.loads += 1;
@@ -136,7 +136,7 @@ impl Runner {
         if self.keys.contains_key(&near) {
             return;
         }
-        let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead()));
+        let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead));
         match self.clocks.instant_after(wall, begins) {
             None => drop(self.ready.insert(near)),
             Some(_) if self.ready.contains(&near) => {}
@@ -185,7 +185,7 @@ impl Runner {
 
     /// Compares the clocks, if that is long ago.
     pub(super) fn look_now_and_then(&mut self) {
-        if self.clocks.tells() || self.clocks.last_look().elapsed() >= LOOK_EVERY {
+        if self.clocks.tells || self.clocks.looked.elapsed() >= LOOK_EVERY {
             self.look_at_the_clock();
         }
     }
@@ -213,21 +213,20 @@ impl Runner {
 
     /// Sets the alarm for the next thing to do that no other event announces.
     pub(super) fn sleep_until_next(&mut self) {
-        let is_idle = self.near() == 0 && self.live.is_empty();
         // A clock that tells when it is set need not be looked at.
-        let every = if self.clocks.tells() {
+        let every = if self.clocks.tells {
             NEVER
-        } else if is_idle {
+        } else if self.is_idle() {
             LOOK_IDLE
         } else {
             LOOK_EVERY
         };
-        let mut next = self.clocks.last_look() + every;
+        let mut next = self.clocks.looked + every;
         if let Some(at) = self.next_inspection() {
             next = next.min(at);
         }
         if let Some(at) = self.next_load() {
-            next = next.min(self.clocks.instant(at).unwrap_or_else(Instant::now));
+            next = next.min(self.clocks.instant_after(self.clocks.wall(), at).unwrap_or_else(Instant::now));
         }
         // After the pause a call is under way, whose answer wakes this task.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
@@ -235,12 +234,12 @@ impl Runner {
                 || !self.ends.is_empty()
                 || !self.ready.is_empty()
                 || !self.again.is_empty()
-                || self.looks_anew;
+                || self.loads_anew;
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
         }
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at().into_iter().chain(self.next_renewal()) {
+        for at in self.put_off.at.into_iter().chain(self.next_renewal()) {
             next = next.min(at);
         }
         if self.has_wheel_ended {

@@ -9,7 +9,7 @@
 // | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
-// | `lease`, `others` | a store that instances share: the lease, its loss, what others have stored |
+// | `lease` | a store that instances share: the lease, its loss, what others have stored |
 // | `stop` | the end |
 
 mod begin;
@@ -19,7 +19,6 @@ mod inspect;
 mod lease;
 mod live;
 mod load;
-mod others;
 mod poll;
 mod settle;
 mod stop;
@@ -52,7 +51,7 @@ use call_handler::let_others_run;
 use clocks::Clocks;
 use inspect::Inspections;
 use lease::Share;
-use live::{BehindLive, Live, PutOff};
+use live::{Live, PutOff};
 use load::LoadAsked;
 pub(crate) use poll::{Command, Outcome, TakeBack, TookBack};
 pub(crate) use settle::End;
@@ -99,6 +98,7 @@ pub(crate) struct Runner {
     sender: mpsc::UnboundedSender<Command>,
     /// Set by a stop. A call that is on its way then does not call its handler.
     is_stopping: Arc<AtomicBool>,
+    /// Kept for its room: many messages come at a time.
     buffer: Vec<Command>,
     window: Window,
     /// Near timers, on the wheel until they are to begin.
@@ -111,8 +111,9 @@ pub(crate) struct Runner {
     put_off: PutOff,
     /// Timers that have begun, or are about to.
     live: HashMap<TimerId, Live>,
-    /// Timers that may have to begin when one of these has ended.
-    behind_live: BehindLive,
+    /// Notices of timers that are live already, each once. When such a timer has ended, it may have to begin again, for example
+    /// because it was moved meanwhile. One notice comes with each save under the key of a timer that runs.
+    behind_live: HashMap<TimerId, BTreeSet<Near>>,
     /// Live timers that wait out the last moment before their time.
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
@@ -121,7 +122,7 @@ pub(crate) struct Runner {
     has_rejoined: bool,
     inspections: Inspections,
     /// A timer may be stored before the window's end and not be armed.
-    looks_anew: bool,
+    loads_anew: bool,
     /// Timers that a cancel has deleted before their handlers were called, while other cancels are under way.
     cancelled: HashSet<TimerId>,
     loading: Option<(LoadAsked, Answered<Loaded>)>,
@@ -182,12 +183,12 @@ impl Runner {
             again: Vec::new(),
             put_off: PutOff::default(),
             live: HashMap::default(),
-            behind_live: BehindLive::default(),
+            behind_live: HashMap::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             has_rejoined: false,
             inspections: Inspections::new(),
-            looks_anew: false,
+            loads_anew: false,
             cancelled: HashSet::new(),
             loading: None,
             beginning: None,
@@ -262,11 +263,6 @@ impl Runner {
         self.pause.is_some_and(|(until, _)| tokio::time::Instant::now() < until)
     }
 
-    /// The store has answered.
-    fn succeeded(&mut self) {
-        self.pause = None;
-    }
-
     /// How long a timer has been due that has not begun.
     fn behind(&self) -> Duration {
         let stored = self.window.next_due().filter(|due| *due > i64::MIN);
@@ -282,7 +278,7 @@ impl Runner {
         stats.behind = behind;
         stats.armed = self.keys.len() + self.ready.len();
         stats.begun = self.live.len();
-        stats.ahead = self.clocks.ahead();
+        stats.ahead = self.clocks.ahead;
         stats.damaged = self.store.damaged();
     }
 }

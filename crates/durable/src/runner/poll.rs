@@ -30,7 +30,7 @@ pub(crate) enum Command {
     /// A scheduler outside says that these timers are near.
     Near(Vec<Near>),
     /// A call has failed that may have stored a timer all the same.
-    LookAnew,
+    LoadAnew,
     /// A caller wants back a timer that has begun, if its handler has not been called.
     TakeBack(TimerId, TakeBack),
     /// A handler has ended.
@@ -200,7 +200,7 @@ impl Runner {
                 nears.into_iter().for_each(|near| self.is_near(near));
                 self.shrink();
             }
-            Command::LookAnew => self.looks_anew = true,
+            Command::LoadAnew => self.loads_anew = true,
             Command::TakeBack(id, take) => self.take_back(id, take),
             Command::Ended(id, outcome) => self.ended(id, outcome),
             Command::Stop(limit) => self.stop(limit),

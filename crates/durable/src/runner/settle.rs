@@ -1,6 +1,7 @@
 //! Ends attempts: decides what becomes of each timer, and tells the store.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::maybe_done;
@@ -49,7 +50,7 @@ fn later(now: Timestamp, by: Duration) -> Timestamp {
 impl Runner {
     /// A handler has ended.
     pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome) {
-        let attempt = match self.live.remove(&id) {
+        let mut attempt = match self.live.remove(&id) {
             Some(Live::Running { attempt, .. }) => attempt,
             Some(live) => {
                 self.live.insert(id, live);
@@ -66,7 +67,7 @@ impl Runner {
             }
             Outcome::Answered(Ok(Answer::Bury(reason))) => End::Bury(reason),
             Outcome::Answered(Ok(Answer::Retry(after))) => {
-                if attempt.number >= tries {
+                if attempt.stored.attempts >= tries {
                     End::Bury(format!("attempt {tries} of {tries} asked for another"))
                 } else {
                     End::Again { due: later(self.clocks.wall(), after), error: None, counts: true }
@@ -80,8 +81,10 @@ impl Runner {
             Outcome::Unreadable(at, error) => End::Bury(format!("{UNREADABLE}{at}{UNREADABLE_WHY}{error}")),
             // Its series stands as before, because this run did not happen.
             Outcome::TooLate => {
-                let series = attempt.series_before.clone();
-                return self.give_back(Attempt { series, ..attempt });
+                if let Some(series) = attempt.series_before.take() {
+                    attempt.stored.series = Some(series);
+                }
+                return self.give_back(attempt);
             }
             // Aborted by `stop`: it is given back when the owner leaves.
             Outcome::Dropped if self.stopping.is_some() => {
@@ -96,36 +99,32 @@ impl Runner {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end(Ending { attempt, end, was_called: true, took: None, others: Vec::new() });
+        self.end(Ending { attempt, end, was_called: true, was_taken: false, takes: Vec::new() });
     }
 
     fn fail(&self, attempt: &Attempt, error: String) -> End {
         let backoff = &attempt.handler.backoff;
-        if attempt.number >= backoff.most() {
+        let number = attempt.stored.attempts;
+        if number >= backoff.most() {
             return End::Bury(error);
         }
-        End::Again {
-            due: later(self.clocks.wall(), backoff.delay(attempt.number)),
-            error: Some(error),
-            counts: true,
-        }
+        End::Again { due: later(self.clocks.wall(), backoff.delay(number)), error: Some(error), counts: true }
     }
 
     /// An attempt has ended, and the store is to be told.
     pub(super) fn end(&mut self, ending: Ending) {
         let change = self.change(&ending);
-        let Attempt { timer, number, version, .. } = ending.attempt;
-        self.ends.push(Ended { timer, attempt: number, version, change });
+        let Stored { timer, attempts, version, .. } = *ending.attempt.stored;
+        self.ends.push(Ended { timer, attempt: attempts, version, change });
         self.live.insert(timer.id(), Live::Ending(ending));
     }
 
     /// How the timer is to stand after this end, as far as this attempt knows the timer.
     fn change(&self, Ending { attempt, end, was_called, .. }: &Ending) -> Change {
-        let Attempt { timer, number, is_ending, .. } = *attempt;
-        let series = attempt.series.as_deref().cloned();
+        let Stored { timer, ref series, attempts, ending: is_ending, .. } = *attempt.stored;
         let put = |timer, counts, error| {
-            let attempts = if counts { number } else { number - 1 };
-            Change::Put(Put { timer, series, attempts, error })
+            let attempts = if counts { attempts } else { attempts - 1 };
+            Change::Put(Put { timer, series: series.clone(), attempts, error })
         };
         match end {
             End::Done => match self.next(attempt) {
@@ -157,15 +156,17 @@ impl Runner {
 
     /// The next occurrence of the series, unless it was cancelled.
     fn next(&self, attempt: &Attempt) -> Result<Option<Put>, String> {
-        let Some(series) = attempt.series.as_ref().filter(|_| !attempt.is_ending) else { return Ok(None) };
-        let id = attempt.timer.id();
+        let Stored { timer, series: Some(series), ending: false, .. } = &*attempt.stored else {
+            return Ok(None);
+        };
+        let id = timer.id();
         let next = next_run::next(series, id.first_due(), self.clocks.wall())?;
         Ok(next.map(|next| occurrence(id, next)))
     }
 
     fn planned_anew(&self, attempt: &Attempt) -> Option<Put> {
-        let id = attempt.timer.id();
-        let next = next_run::anew(attempt.series.as_ref()?, id.first_due(), self.clocks.wall());
+        let id = attempt.id();
+        let next = next_run::anew(attempt.stored.series.as_ref()?, id.first_due(), self.clocks.wall());
         Some(occurrence(id, next.ok()??))
     }
 
@@ -191,7 +192,7 @@ impl Runner {
         for ended in std::mem::take(&mut self.ends) {
             match self.live.get(&ended.timer.id()) {
                 Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != self.owner.epoch => {
-                    self.was_fenced(&ended);
+                    self.was_refused(&ended);
                 }
                 _ => self.ends.push(ended),
             }
@@ -208,7 +209,7 @@ impl Runner {
                 self.ends.extend(batch);
             }
             Ok(answers) => {
-                self.succeeded();
+                self.pause = None;
                 self.settled = batch.into_iter().zip(answers);
             }
         }
@@ -228,19 +229,19 @@ impl Runner {
             // It ended by a call whose answer was lost, or in a transaction of its handler. Only that handler knows the next
             // run of the series.
             Settled::Gone => {
-                self.looks_anew |= ended.change.put().is_some();
+                self.loads_anew |= ended.change.put().is_some();
                 self.has_ended(&ended);
             }
             Settled::Lost => {
                 // If this instance has joined again since, it knows.
                 let is_news = matches!(self.live.get(&ended.timer.id()),
                     Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch == self.owner.epoch);
-                self.was_fenced(&ended);
+                self.was_refused(&ended);
                 if is_news {
                     self.lose();
                 }
             }
-            Settled::Locked => self.put_off_end(ended),
+            Settled::Locked => self.put_off.end(ended),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
     }
@@ -248,22 +249,23 @@ impl Runner {
     /// The row was changed since the attempt began: decides again, by the row as it is.
     fn has_changed(&mut self, ended: &Ended, stored: &Stored) {
         let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
-        let attempt = &mut ending.attempt;
+        let began = &mut ending.attempt.stored;
         // With the same rule, the series stands as this attempt left it.
-        let rule = |series: Option<&Series>| series.map(|series| (series.rule.clone(), series.missed));
-        if rule(attempt.series.as_deref()) != rule(stored.series.as_ref()) {
-            attempt.series = stored.series.clone().map(Box::new);
+        let rule =
+            |series: &Option<Series>| series.as_ref().map(|series| (series.rule.clone(), series.missed));
+        if rule(&began.series) != rule(&stored.series) {
+            began.series.clone_from(&stored.series);
         }
-        (attempt.version, attempt.is_ending) = (stored.version, stored.ending);
+        (began.version, began.ending) = (stored.version, stored.ending);
         self.end(ending);
     }
 
     /// The result was refused: the attempt is another owner's.
-    fn was_fenced(&mut self, ended: &Ended) {
+    fn was_refused(&mut self, ended: &Ended) {
         let id = ended.timer.id();
-        let Some(Live::Ending(Ending { took, others, .. })) = self.live.remove(&id) else { return };
+        let Some(Live::Ending(Ending { takes, .. })) = self.live.remove(&id) else { return };
         self.shared.stats().fenced += 1;
-        took.into_iter().map(|take| *take).chain(others).for_each(|take| take.tell(TookBack::AskAgain));
+        takes.into_iter().for_each(|take| take.tell(TookBack::AskAgain));
         self.unblock(id);
     }
 
@@ -271,33 +273,33 @@ impl Runner {
     fn has_ended(&mut self, ended: &Ended) {
         let (id, change) = (ended.timer.id(), &ended.change);
         let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
-        let Ending { attempt, end, was_called, took, others } = ending;
+        let Ending { attempt, end, was_called, was_taken, takes } = ending;
         let is_removed = *change == Change::Delete && !was_called;
-        if !self.shared.are_cancels_under_way() {
+        if Arc::strong_count(&self.shared.cancels) == 1 {
             self.cancelled.clear();
         } else if is_removed {
             // Another cancel may have been told that it had begun, and has yet to ask for it.
             self.cancelled.insert(id);
         }
-        let was_taken = took.is_some();
-        if let Some(take) = took {
+        let mut takes = takes.into_iter();
+        if was_taken && let Some(take) = takes.next() {
             // A move that came after a cancel has moved nothing.
             let stored = change.put().map(|put| put.timer);
             let is_moved = matches!(&end, End::Again { due, .. } if stored == Some(Near::new(id, *due)));
-            take.tell(if is_removed || (is_moved && !attempt.is_ending) {
+            take.tell(if is_removed || (is_moved && !attempt.stored.ending) {
                 TookBack::Yes
             } else {
                 TookBack::AskAgain
             });
         }
-        for take in others {
+        for take in takes {
             let is_gone = is_removed && take.end == End::Cancelled;
             // Otherwise the store answers the caller.
             take.tell(if is_gone { TookBack::Gone } else { TookBack::AskAgain });
         }
         self.count_and_report(ended, &attempt, &end, was_called, was_taken);
         // A timer that was cancelled and given back waits for its next cancel.
-        if let Some(put) = change.put().filter(|_| !attempt.is_ending) {
+        if let Some(put) = change.put().filter(|_| !attempt.stored.ending) {
             self.saved(put.timer);
         }
         self.unblock(id);
@@ -316,12 +318,12 @@ impl Runner {
                 // The reason may quote the payload, and payloads are not logged.
                 let is_unreadable = reason.starts_with(UNREADABLE);
                 let told = if is_unreadable { reason.split(UNREADABLE_WHY).next() } else { None };
-                let Attempt { timer, number, kind, key, .. } = attempt;
+                let Stored { timer, kind, key, attempts, .. } = &*attempt.stored;
                 let reason = told.unwrap_or(reason);
-                self.shared.events.buried(timer.id(), kind, key.as_deref(), *number, reason);
+                self.shared.events.buried(timer.id(), kind, key.as_deref(), *attempts, reason);
             }
             Change::Put(Put { error: Some(error), .. }) => {
-                self.shared.events.retried(attempt.timer.id(), attempt.number, error);
+                self.shared.events.retried(attempt.id(), attempt.stored.attempts, error);
             }
             Change::Put(_) | Change::Delete => {}
         }

@@ -34,6 +34,7 @@ pub struct Stopped {
     pub unsettled: u64,
 }
 
+#[derive(Default)]
 pub(super) struct Stopping {
     pub(super) stopped: Stopped,
     replies: Vec<oneshot::Sender<Stopped>>,
@@ -48,13 +49,7 @@ impl Runner {
     pub(super) fn stop(&mut self, limit: Option<(Duration, oneshot::Sender<Stopped>)>) {
         self.shared.stats().stopped = true;
         let is_first = self.stopping.is_none();
-        let stopping = self.stopping.get_or_insert_with(|| Stopping {
-            stopped: Stopped::default(),
-            replies: Vec::new(),
-            limit: None,
-            has_aborted: false,
-            is_over: false,
-        });
+        let stopping = self.stopping.get_or_insert_default();
         if let Some((limit, reply)) = limit {
             stopping.replies.push(reply);
             // On tokio's timers, because the wheel may have ended.
@@ -73,9 +68,7 @@ impl Runner {
             self.is_stopping.store(true, Ordering::Release);
             let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
             for id in waiting {
-                if let Some(Live::Waiting { stored, .. }) = self.live.remove(&id)
-                    && let Some(attempt) = self.attempt(&stored)
-                {
+                if let Some(Live::Waiting { attempt, .. }) = self.live.remove(&id) {
                     self.give_back(attempt);
                 }
             }
@@ -110,11 +103,9 @@ impl Runner {
             return false;
         }
         let is_idle = self.live.is_empty() && self.settling.is_none() && self.beginning.is_none();
-        stopping.is_over || is_idle || (self.is_lost() && !self.runs())
-    }
-
-    fn runs(&self) -> bool {
-        self.live.values().any(|live| matches!(live, Live::Running { .. }))
+        stopping.is_over
+            || is_idle
+            || (self.is_lost() && !self.live.values().any(|live| matches!(live, Live::Running { .. })))
     }
 
     pub(super) async fn leave(mut self) {

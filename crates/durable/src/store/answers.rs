@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Series;
+use super::{NewTimer, Series};
 use crate::id::{Place, TimerId, millis, timestamp};
 
 /// A timer, and when it is due now.
@@ -249,6 +249,15 @@ pub struct Stored {
     pub state: State,
 }
 
+/// As it is once it is saved.
+impl From<NewTimer> for Stored {
+    fn from(timer: NewTimer) -> Self {
+        let NewTimer { id, kind, payload, key, series, replaces: _, is_over: _ } = timer;
+        let (timer, failures, state) = (id.into(), Vec::new(), State::Stored);
+        Self { timer, kind, payload, key, series, attempts: 0, failures, ending: false, version: 0, state }
+    }
+}
+
 /// How many timers there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -288,7 +297,7 @@ pub enum Standing {
     Changed,
     /// It was silent for longer than its lease, and others have its timers. It may join again.
     Expired,
-    /// Another owner has followed, for good.
+    /// Another owner has taken over, for good.
     Lost,
 }
 

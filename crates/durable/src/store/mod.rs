@@ -24,7 +24,7 @@ pub(crate) use questions::{check_key, check_payload};
 
 /// An owner of timers: a process from its [`join`](Store::join) on, with a number from a counter in the store.
 ///
-/// The number is never used again. Once another owner has followed, the results of the former owner are refused.
+/// The number is never used again. Once another owner has taken over, the results of the former owner are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     /// Counts up with each [`Store::join`].
@@ -124,7 +124,7 @@ pub trait Store: Send + Sync + 'static {
         due: Timestamp,
     ) -> impl Future<Output = Result<Move, Self::Error>> + Send;
 
-    /// Revives or deletes a [buried](Buried) timer. With a time it is stored again, due at that time, and its attempts are counted
+    /// Retries or deletes a [buried](Buried) timer. With a time it is stored again, due at that time, and its attempts are counted
     /// from 1 again. Without a time it is deleted.
     fn unbury(
         &self,
@@ -138,7 +138,7 @@ pub trait Store: Send + Sync + 'static {
     /// How many there are.
     fn count(&self) -> impl Future<Output = Result<Counts, Self::Error>> + Send;
 
-    /// How many timers were put aside since the store was opened, because they are damaged and cannot be read.
+    /// How many damaged timers were found since the store was opened.
     fn damaged(&self) -> u64 {
         0
     }
@@ -161,7 +161,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Ready when another instance or program has done something that concerns this owner. A lost hint does no harm: the owner
-    /// finds the same timers when it next looks.
+    /// finds the same timers when it next scans.
     fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
         let _ = owner;
         std::future::pending()

@@ -4,29 +4,15 @@
 mod reads;
 mod together;
 
-pub(crate) use reads::{Head, ReadTables, Show, list, load};
+use jiff::Timestamp;
+pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Change, Ended, Failure, Move, Near, NewTimer, Owner, Put, Removal, Saved, Series, Settled, State,
+    Begun, Buried, Change, Ended, Failure, Move, Near, NewTimer, Owner, Put, Removal, Saved, Settled, State,
     Stored, Taken, ToBegin, Which,
 };
-
-/// A timer that is stored, begun or buried. Its place is not in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) id: TimerId,
-    pub(crate) kind: String,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) key: Option<String>,
-    pub(crate) series: Option<Series>,
-    pub(crate) attempts: u32,
-    pub(crate) failures: Vec<Failure>,
-    pub(crate) ending: bool,
-    /// Counts the changes by others since it was stored.
-    pub(crate) version: u32,
-}
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +25,8 @@ pub(crate) struct BegunBy {
 pub(crate) trait Lookup {
     type Error;
 
-    /// The timer at this place that is stored or begun.
-    fn row(&self, at: Place) -> Result<Option<Row>, Self::Error>;
+    /// The timer at this place, as it stands there: its attempt, if it has begun, is a map of its own.
+    fn row(&self, at: Place) -> Result<Option<Stored>, Self::Error>;
     /// Its attempt, if it has begun.
     fn attempt(&self, at: Place) -> Result<Option<BegunBy>, Self::Error>;
     /// The place of the timer that has this key.
@@ -53,24 +39,20 @@ pub(crate) trait Lookup {
 
 /// The maps and the number of the owner, in one transaction.
 pub(crate) trait Tables: Lookup {
-    fn put(&mut self, at: Place, row: &Row) -> Result<(), Self::Error>;
-    fn take(&mut self, at: Place) -> Result<Option<Row>, Self::Error>;
+    fn put(&mut self, row: &Stored) -> Result<(), Self::Error>;
+    fn take(&mut self, at: Place) -> Result<Option<Stored>, Self::Error>;
 
     /// The rows at several places, which ascend. A map may find them faster together than one by one.
-    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
+    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>, Self::Error> {
         places.iter().map(|at| self.row(*at)).collect()
     }
     /// As [`rows`](Self::rows), and removes them.
-    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>, Self::Error> {
         places.iter().map(|at| self.take(*at)).collect()
     }
 
     /// Returns the attempt before.
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Self::Error>;
-    /// As [`set_attempt`](Self::set_attempt), for several places, which ascend.
-    fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
-        attempts.iter().map(|(at, attempt)| self.set_attempt(*at, Some(*attempt))).collect()
-    }
     /// Removes the attempts at several places, which ascend.
     fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         places.iter().map(|at| self.set_attempt(*at, None)).collect()
@@ -82,9 +64,9 @@ pub(crate) trait Tables: Lookup {
 
     fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), Self::Error>;
 
-    /// Buried timers, by their ids, with the reason.
-    fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), Self::Error>;
-    fn buried_row(&self, id: TimerId) -> Result<Option<Row>, Self::Error>;
+    /// Buried timers, by their ids.
+    fn bury(&mut self, row: &Stored) -> Result<(), Self::Error>;
+    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Self::Error>;
     fn unbury(&mut self, id: TimerId) -> Result<(), Self::Error>;
 
     fn set_epoch(&mut self, epoch: u64) -> Result<(), Self::Error>;
@@ -109,9 +91,9 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
         if let Some(mut row) = tables.take(at)? {
             row.attempts = attempt.number;
             if row.ending {
-                forget(tables, at, &row)?;
+                forget(tables, &row)?;
             } else {
-                tables.put(at, &row)?;
+                tables.put(&row)?;
             }
             given_back += 1;
         }
@@ -128,82 +110,75 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
     for together in together(&timers, |timer| timer.place()) {
         let places: Vec<Place> = together.iter().map(|index| timers[*index].place()).collect();
         let rows = tables.rows(&places)?;
-        let mut ready = Vec::with_capacity(together.len());
         for ((index, at), row) in together.into_iter().zip(places).zip(rows) {
             let id = timers[index].id;
-            if let Some(row) = row.filter(|row| row.id == id && kinds.contains(&row.kind)) {
-                if row.ending && tables.attempt(at)?.is_none() {
-                    // Cancelled, and given back before its handler was called.
-                    tables.take(at)?;
-                    forget(tables, at, &row)?;
-                    continue;
-                }
-                let number = row.attempts.saturating_add(1);
-                ready.push((index, row, (at, BegunBy { epoch: owner.epoch, number })));
+            let Some(row) = row.filter(|row| row.timer.id == id && kinds.contains(&row.kind)) else {
+                continue;
+            };
+            if row.ending && tables.attempt(at)?.is_none() {
+                // Cancelled, and given back before its handler was called.
+                tables.take(at)?;
+                forget(tables, &row)?;
+                continue;
             }
-        }
-        let attempts: Vec<_> = ready.iter().map(|(_, _, attempt)| *attempt).collect();
-        let before = tables.set_attempts(&attempts)?;
-        for ((index, row, (at, mut attempt)), before) in ready.into_iter().zip(before) {
-            if let Some(before) = before {
+            let mut attempt = BegunBy { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
+            if let Some(before) = tables.set_attempt(at, Some(attempt))? {
                 // An earlier owner's attempt counts, although it never ended. This owner's own attempt is answered again: the
                 // first answer was lost.
                 let is_its_own = before.epoch == owner.epoch;
                 attempt.number = before.number.saturating_add(u32::from(!is_its_own));
                 tables.set_attempt(at, Some(attempt))?;
             }
-            answers[index] = Begun::Yours(Box::new(stored(at, row, Some(attempt))));
+            answers[index] = Begun::Yours(Box::new(shown(row, Some(attempt))));
         }
     }
     Ok(answers)
 }
 
 pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
-    let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
-    let new =
-        Row { id, kind, payload, key, series, attempts: 0, failures: Vec::new(), ending: false, version: 0 };
+    let NewTimer { replaces, is_over, .. } = timer;
+    let new = Stored::from(timer);
     let saved = match holder(tables, &new)? {
-        Some((_, old)) if !replaces => Saved::KeyTaken(old.id),
-        Some((at, old)) => take_key(tables, at, old, &new, is_over)?,
+        Some(old) if !replaces => Saved::KeyTaken(old.timer.id),
+        Some(old) => take_key(tables, old, &new, is_over)?,
         None if is_over => Saved::Over { dropped: None },
-        None => Saved::Stored(id),
+        None => Saved::Stored(new.timer.id),
     };
     if let Saved::Stored(_) | Saved::Replaced { .. } | Saved::Follows { .. } = saved {
-        place(tables, id.into(), &new, None)?;
+        place(tables, &new, None)?;
     }
     Ok(saved)
 }
 
 /// The timer that has the key. If it was cancelled, and given back before its handler was called, it is deleted here.
-fn holder<T: Tables>(tables: &mut T, new: &Row) -> Result<Option<(Place, Row)>, T::Error> {
+fn holder<T: Tables>(tables: &mut T, new: &Stored) -> Result<Option<Stored>, T::Error> {
     let Some(key) = &new.key else { return Ok(None) };
     let Some(at) = tables.keyed(key)? else { return Ok(None) };
     // The key may lead nowhere, where the timer was damaged.
     let Some(old) = tables.row(at)? else { return Ok(None) };
     if old.ending && tables.attempt(at)?.is_none() {
         tables.take(at)?;
-        forget(tables, at, &old)?;
+        forget(tables, &old)?;
         return Ok(None);
     }
-    Ok(Some((at, old)))
+    Ok(Some(old))
 }
 
 /// Decides about the timer that has the key, and about the new one, which is yet to be stored.
 fn take_key<T: Tables>(
     tables: &mut T,
-    at: Place,
-    mut old: Row,
-    new: &Row,
+    mut old: Stored,
+    new: &Stored,
     is_over: bool,
 ) -> Result<Saved, T::Error> {
-    let (id, begun) = (new.id, old.id);
+    let (id, dropped) = (new.timer.id, old.timer);
     let series = old.series.as_ref().zip(new.series.as_ref());
     let has_same_rule = !old.ending && series.is_some_and(|(old, new)| old.rule == new.rule);
     let has_same_policy = series.is_some_and(|(old, new)| old.missed == new.missed);
     if has_same_rule && has_same_policy && old.payload == new.payload && old.kind == new.kind {
-        return Ok(Saved::Kept(old.id));
+        return Ok(Saved::Kept(old.timer.id));
     }
-    let (are_series, is_running) = (series.is_some(), running(tables, at, &mut old)?.is_some());
+    let (are_series, is_running) = (series.is_some(), running(tables, &mut old)?.is_some());
     if has_same_rule || (is_running && are_series) {
         (old.kind, old.payload, old.ending) = (new.kind.clone(), new.payload.clone(), false);
         match (&mut old.series, &new.series) {
@@ -212,8 +187,8 @@ fn take_key<T: Tables>(
             (old, new) => old.clone_from(new),
         }
         old.version = old.version.wrapping_add(1);
-        tables.put(at, &old)?;
-        return Ok(Saved::Updated(old.id));
+        tables.put(&old)?;
+        return Ok(Saved::Updated(old.timer.id));
     }
     if is_running && is_over {
         return Ok(Saved::Over { dropped: None });
@@ -224,12 +199,11 @@ fn take_key<T: Tables>(
         }
         old.ending = true;
         old.version = old.version.wrapping_add(1);
-        tables.put(at, &old)?;
-        return Ok(Saved::Follows { id, begun });
+        tables.put(&old)?;
+        return Ok(Saved::Follows { id, begun: dropped.id });
     }
-    tables.take(at)?;
-    forget(tables, at, &old)?;
-    let dropped = Near { due_ms: at.due_ms, id: begun };
+    tables.take(dropped.place())?;
+    forget(tables, &old)?;
     Ok(if is_over { Saved::Over { dropped: Some(dropped) } } else { Saved::Replaced { id, dropped } })
 }
 
@@ -247,6 +221,7 @@ pub(crate) fn settle<T: Tables>(
     }
     let mut answers = vec![Settled::Gone; ends.len()];
     let mut first = 0;
+    let is_over = |ended: &Ended| ended.change == Change::Delete;
     // A timer that goes on may be put where another stands, so the order counts. A timer that is over changes only its own
     // place.
     for run in ends.chunk_by(|one, next| is_over(one) && is_over(next)) {
@@ -276,46 +251,37 @@ pub(crate) fn settle<T: Tables>(
     Ok(answers)
 }
 
-/// Whether nothing follows this end.
-fn is_over(ended: &Ended) -> bool {
-    ended.change == Change::Delete
-}
-
 /// The attempt and the row were taken from their place.
 fn settle_one<T: Tables>(
     tables: &mut T,
     ended: Ended,
     begun: Option<BegunBy>,
-    mut row: Row,
+    mut row: Stored,
 ) -> Result<Settled, T::Error> {
     let Ended { timer, attempt, version, change } = ended;
-    let at = timer.place();
     // A pending run that is planned anew has never begun.
-    let is_as_it_was = row.id == timer.id && (begun.is_some() || row.attempts == 0);
+    let is_as_it_was = row.timer.id == timer.id && (begun.is_some() || row.attempts == 0);
     if !is_as_it_was || row.version != version {
-        tables.put(at, &row)?;
-        tables.set_attempt(at, begun)?;
-        return Ok(if is_as_it_was {
-            Settled::Changed(Box::new(stored(at, row, begun)))
-        } else {
-            Settled::Gone
-        });
+        tables.put(&row)?;
+        tables.set_attempt(timer.place(), begun)?;
+        return Ok(if is_as_it_was { Settled::Changed(Box::new(shown(row, begun))) } else { Settled::Gone });
     }
     match change {
-        Change::Delete => forget(tables, at, &row)?,
-        Change::Put(put) => put_back(tables, at, row, attempt, put)?,
+        Change::Delete => forget(tables, &row)?,
+        Change::Put(put) => put_back(tables, row, attempt, put)?,
         Change::Bury { reason, next } => {
             row.attempts = attempt;
             note(&mut row, attempt, reason.clone());
-            let mut buried = Row { version: 0, ..row.clone() };
+            let state = State::Buried(Buried { reason });
+            let mut buried = Stored { timer: row.timer.id.into(), version: 0, state, ..row.clone() };
             if std::mem::take(&mut buried.ending) {
-                // Nothing follows it, also if it is revived.
+                // Nothing follows it, also if it is retried.
                 buried.series = None;
             }
-            forget(tables, at, &row)?;
-            tables.bury(row.id, &buried, &reason)?;
+            forget(tables, &row)?;
+            tables.bury(&buried)?;
             if let Some(next) = next {
-                put_back(tables, at, row, attempt, next)?;
+                put_back(tables, row, attempt, next)?;
             }
         }
     }
@@ -323,73 +289,61 @@ fn settle_one<T: Tables>(
 }
 
 /// Stores a row again that was taken from its place.
-fn put_back<T: Tables>(
-    tables: &mut T,
-    at: Place,
-    mut row: Row,
-    attempt: u32,
-    put: Put,
-) -> Result<(), T::Error> {
+fn put_back<T: Tables>(tables: &mut T, mut row: Stored, attempt: u32, put: Put) -> Result<(), T::Error> {
     let Put { timer, series, attempts, error } = put;
-    (row.series, row.attempts) = (series, attempts);
-    if timer.id == row.id {
+    if timer.id == row.timer.id {
         if let Some(error) = error {
             note(&mut row, attempt, error);
         }
-        return place(tables, timer, &row, Some(at));
+        let from = row.timer.place();
+        return place(tables, &Stored { timer, series, attempts, ..row }, Some(from));
     }
-    forget(tables, at, &row)?;
-    row.id = timer.id;
-    row.failures.clear();
-    place(tables, timer, &row, None)
+    forget(tables, &row)?;
+    place(tables, &Stored { timer, series, attempts, failures: Vec::new(), ..row }, None)
 }
 
-fn note(row: &mut Row, attempt: u32, error: String) {
+fn note(row: &mut Stored, attempt: u32, error: String) {
     row.failures.push(Failure { attempt, error });
     let too_many = row.failures.len().saturating_sub(KEPT_FAILURES);
     row.failures.drain(..too_many);
 }
 
 pub(crate) fn cancel<T: Tables>(tables: &mut T, which: Which) -> Result<Removal, T::Error> {
-    let Some((at, mut row)) = find(tables, &which)? else { return Ok(Removal::NotFound) };
-    if let Some(attempt) = running(tables, at, &mut row)? {
+    let Some(mut row) = find(tables, &which)? else { return Ok(Removal::NotFound) };
+    if let Some(attempt) = running(tables, &mut row)? {
         if !row.ending {
             row.ending = true;
             row.version = row.version.wrapping_add(1);
-            tables.put(at, &row)?;
+            tables.put(&row)?;
         }
-        return Ok(Removal::Running(row.id, attempt.number));
+        return Ok(Removal::Running(row.timer.id, attempt.number));
     }
-    tables.take(at)?;
-    forget(tables, at, &row)?;
-    Ok(Removal::Removed(Near { due_ms: at.due_ms, id: row.id }))
+    tables.take(row.timer.place())?;
+    forget(tables, &row)?;
+    Ok(Removal::Removed(row.timer))
 }
 
-pub(crate) fn reschedule<T: Tables>(
-    tables: &mut T,
-    which: Which,
-    due: jiff::Timestamp,
-) -> Result<Move, T::Error> {
-    let Some((at, mut row)) = find(tables, &which)? else { return Ok(Move::NotFound) };
+pub(crate) fn reschedule<T: Tables>(tables: &mut T, which: Which, due: Timestamp) -> Result<Move, T::Error> {
+    let Some(mut row) = find(tables, &which)? else { return Ok(Move::NotFound) };
+    let from = row.timer;
     // One that was cancelled, and runs no more, is not to be due again.
     let epoch = tables.epoch()?;
-    if row.ending && tables.attempt(at)?.is_none_or(|attempt| attempt.epoch != epoch) {
+    if row.ending && tables.attempt(from.place())?.is_none_or(|attempt| attempt.epoch != epoch) {
         return Ok(Move::NotFound);
     }
-    if let Some(attempt) = running(tables, at, &mut row)? {
-        return Ok(Move::Running(row.id, attempt.number));
+    if let Some(attempt) = running(tables, &mut row)? {
+        return Ok(Move::Running(from.id, attempt.number));
     }
-    let from = Near { due_ms: at.due_ms, id: row.id };
-    let to = Near { due_ms: millis(due), id: row.id };
-    tables.take(at)?;
-    place(tables, to, &row, Some(at))?;
-    Ok(Move::Moved { from, to })
+    tables.take(from.place())?;
+    row.timer.due_ms = millis(due);
+    place(tables, &row, Some(from.place()))?;
+    Ok(Move::Moved { from, to: row.timer })
 }
 
 pub(crate) fn unbury<T: Tables>(
     tables: &mut T,
     id: TimerId,
-    due: Option<jiff::Timestamp>,
+    due: Option<Timestamp>,
 ) -> Result<Taken, T::Error> {
     let Some(mut row) = tables.buried_row(id)? else { return Ok(Taken::NotFound) };
     let Some(due) = due else {
@@ -400,36 +354,37 @@ pub(crate) fn unbury<T: Tables>(
         && let Some(holder) = tables.keyed(key)?
         && let Some(other) = tables.row(holder)?
     {
-        return Ok(Taken::KeyTaken(other.id));
+        return Ok(Taken::KeyTaken(other.timer.id));
     }
     tables.unbury(id)?;
-    row.attempts = 0;
-    let near = Near { due_ms: millis(due), id };
-    place(tables, near, &row, None)?;
-    Ok(Taken::Stored(near))
+    (row.timer.due_ms, row.attempts, row.state) = (millis(due), 0, State::Stored);
+    place(tables, &row, None)?;
+    Ok(Taken::Stored(row.timer))
 }
 
 /// The attempt that is under way, if there is one. An attempt of an earlier owner ended with that owner: it counts, and the
 /// timer becomes stored.
-fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option<BegunBy>, T::Error> {
+fn running<T: Tables>(tables: &mut T, row: &mut Stored) -> Result<Option<BegunBy>, T::Error> {
+    let at = row.timer.place();
     let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
     if attempt.epoch == tables.epoch()? {
         return Ok(Some(attempt));
     }
     tables.set_attempt(at, None)?;
     row.attempts = attempt.number;
-    tables.put(at, row)?;
+    tables.put(row)?;
     Ok(None)
 }
 
 /// Puts a row at its place, with the entries that lead to it. `from` is its place before, if it had one.
-fn place<T: Tables>(tables: &mut T, near: Near, row: &Row, from: Option<Place>) -> Result<(), T::Error> {
-    let (at, first) = (near.place(), near.id.place());
-    tables.put(at, row)?;
+fn place<T: Tables>(tables: &mut T, row: &Stored, from: Option<Place>) -> Result<(), T::Error> {
+    let Near { due_ms, id } = row.timer;
+    let (at, first) = (row.timer.place(), id.place());
+    tables.put(row)?;
     if at != first {
-        tables.set_moved(near.id, Some(at.due_ms))?;
+        tables.set_moved(id, Some(due_ms))?;
     } else if from.is_some_and(|from| from != first) {
-        tables.set_moved(near.id, None)?;
+        tables.set_moved(id, None)?;
     }
     if let Some(key) = &row.key {
         tables.set_keyed(key, Some(at))?;
@@ -438,9 +393,9 @@ fn place<T: Tables>(tables: &mut T, near: Near, row: &Row, from: Option<Place>) 
 }
 
 /// Removes the entries that led to a row at this place.
-fn forget<T: Tables>(tables: &mut T, at: Place, row: &Row) -> Result<(), T::Error> {
-    if at != row.id.place() {
-        tables.set_moved(row.id, None)?;
+fn forget<T: Tables>(tables: &mut T, row: &Stored) -> Result<(), T::Error> {
+    if row.timer != row.timer.id.into() {
+        tables.set_moved(row.timer.id, None)?;
     }
     if let Some(key) = &row.key {
         tables.set_keyed(key, None)?;
@@ -450,45 +405,30 @@ fn forget<T: Tables>(tables: &mut T, at: Place, row: &Row) -> Result<(), T::Erro
 
 /// The timer, unless it is buried.
 pub(crate) fn get<L: Lookup>(tables: &L, which: Which) -> Result<Option<Stored>, L::Error> {
-    let Some((at, row)) = find(tables, &which)? else { return Ok(None) };
-    let attempt = tables.attempt(at)?;
-    Ok(Some(stored(at, row, attempt)))
+    let Some(row) = find(tables, &which)? else { return Ok(None) };
+    let attempt = tables.attempt(row.timer.place())?;
+    Ok(Some(shown(row, attempt)))
 }
 
-fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<(Place, Row)>, L::Error> {
+fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error> {
     let at = match which {
         Which::Id(id) => {
-            let at = id.place();
-            if let Some(row) = tables.row(at)?.filter(|row| row.id == *id) {
-                return Ok(Some((at, row)));
+            if let Some(row) = tables.row(id.place())?.filter(|row| row.timer.id == *id) {
+                return Ok(Some(row));
             }
             tables.moved(*id)?.map(|due_ms| Place { due_ms, unique: id.unique })
         }
         Which::Key(key) => tables.keyed(key)?,
     };
-    let Some(at) = at else { return Ok(None) };
-    Ok(tables.row(at)?.map(|row| (at, row)))
+    at.map_or(Ok(None), |at| tables.row(at))
 }
 
-fn stored(at: Place, row: Row, attempt: Option<BegunBy>) -> Stored {
-    let state = match attempt {
-        None => State::Stored,
-        Some(BegunBy { epoch, number }) => State::Begun { epoch, attempt: number },
-    };
-    let Row { id, kind, payload, key, series, attempts, failures, ending, version } = row;
-    let attempts = attempt.map_or(attempts, |attempt| attempt.number);
-    Stored {
-        timer: Near { due_ms: at.due_ms, id },
-        kind,
-        payload,
-        key,
-        series,
-        attempts,
-        failures,
-        ending,
-        version,
-        state,
+/// A timer with its attempt.
+fn shown(mut row: Stored, attempt: Option<BegunBy>) -> Stored {
+    if let Some(BegunBy { epoch, number }) = attempt {
+        (row.attempts, row.state) = (number, State::Begun { epoch, attempt: number });
     }
+    row
 }
 
 /// The calls of a [`Store`](crate::store::Store) that has two methods, `read` and `write`. Each runs a closure over the maps in

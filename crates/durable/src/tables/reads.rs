@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::{Lookup, Row, stored};
+use super::{Lookup, shown};
 use crate::id::{Place, TimerId, timestamp};
-use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
+use crate::store::{Ask, Counts, Loaded, Near, Owner, Page, Stored};
 
 /// How many timers of kinds without a handler a load passes for each that it may load.
 const PASSED: usize = 4;
@@ -18,6 +18,9 @@ pub(crate) struct Head<'a> {
 /// Is shown one timer after the other, until it says to stop.
 pub(crate) type Show<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<ControlFlow<()>, E>;
 
+/// As [`Show`], for buried timers.
+pub(crate) type ShowBuried<'a> = &'a mut dyn FnMut(Stored) -> ControlFlow<()>;
+
 /// The maps, to be read.
 pub(crate) trait ReadTables: Lookup {
     fn counts(&self) -> Result<Counts, Self::Error>;
@@ -25,11 +28,7 @@ pub(crate) trait ReadTables: Lookup {
     fn heads(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
     /// As [`heads`](Self::heads), of those that are series.
     fn series(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
-    fn buried(
-        &self,
-        after: TimerId,
-        show: &mut dyn FnMut(Row, String) -> ControlFlow<()>,
-    ) -> Result<(), Self::Error>;
+    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Self::Error>;
 }
 
 pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
@@ -72,11 +71,9 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: Page) -> Result<Vec<Stored>,
     };
     if page.buried {
         let after = TimerId { due_ms: page.after.due_ms, unique: page.after.unique };
-        tables.buried(after, &mut |row, reason| {
+        tables.buried(after, &mut |row| {
             if is_wanted(&row.kind) && (row.series.is_some() || !page.only_series) {
-                let at = row.id.place();
-                let state = State::Buried(Buried { reason });
-                found.push(Stored { state, ..stored(at, row, None) });
+                found.push(row);
             }
             full(&found)
         })?;
@@ -86,7 +83,7 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: Page) -> Result<Vec<Stored>,
                 && let Some(row) = tables.row(at)?
             {
                 let attempt = tables.attempt(at)?;
-                found.push(stored(at, row, attempt));
+                found.push(shown(row, attempt));
             }
             Ok(full(&found))
         };

@@ -5,7 +5,6 @@ mod every_store;
 mod metrics;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod promises;
 mod proof;
 #[cfg(feature = "redb")]
 mod redb_far;

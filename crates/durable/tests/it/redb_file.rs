@@ -158,7 +158,7 @@ fn change_rows(path: &Path, change: impl Fn(usize, &mut Vec<u8>) -> bool) {
 }
 
 #[tokio::test]
-async fn a_damaged_timer_is_put_aside_and_all_others_run() {
+async fn a_damaged_timer_is_kept_and_all_others_run() {
     let folder = folder();
     let path = folder.path().join("timers.redb");
     let durable =
@@ -193,10 +193,10 @@ async fn a_damaged_timer_is_put_aside_and_all_others_run() {
     assert_eq!(durable.stats().done, 497);
     durable.stop(Duration::from_secs(30)).await;
     drop(durable);
-    let aside: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
+    let damaged: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
     let database = Database::open(&path).unwrap();
-    let aside = database.begin_read().unwrap().open_table(aside).unwrap();
-    assert_eq!(aside.len().unwrap(), 3, "with their bytes");
+    let damaged = database.begin_read().unwrap().open_table(damaged).unwrap();
+    assert_eq!(damaged.len().unwrap(), 3, "with their bytes");
 }
 
 #[tokio::test]

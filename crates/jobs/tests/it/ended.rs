@@ -71,6 +71,7 @@ fn at_the_end_of_a_wheel_or_of_its_runtime_each_job_says_that_it_could_not_run()
         drop(ours);
         assert_eq!(Arc::strong_count(&owned), 1);
         assert!(far.due().is_some(), "when it was to run is known");
+        assert_eq!((stuck.due(), again.due(), jobs.get(&2).unwrap().due), (None, None, None), "they ran");
         for job in [far, stuck, again] {
             assert_eq!((job.state(), job.time_left()), (JobState::CouldNotRun, None));
             assert!(tokio_test::block_on(job).unwrap_err().reason().unwrap().is_shutdown());

@@ -1,34 +1,16 @@
 //! How repeating jobs end when something goes wrong: panics, a wheel that is full, the end of the wheel and its
 //! runtime.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Previous};
+use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Previous, Schedule};
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::runs::Runs;
 use crate::{DAY, ms, rate};
-
-#[tokio::test(start_paused = true)]
-async fn a_schedule_that_panics_ends_its_job_or_is_not_taken() {
-    let wheel = TimingWheel::new();
-    let mut asked = 0;
-    let faulty = move |previous: Previous| {
-        asked += 1;
-        assert!(asked < 3, "asked for run {asked}");
-        Some(previous.due + ms(10))
-    };
-    let error = wheel.run_by(faulty, || async {}).await.unwrap_err();
-    assert_eq!(error.to_string(), "the job panicked: asked for run 3");
-
-    let faulty = |_: Previous| -> Option<Instant> { panic!("at once") };
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(wheel.run_by(faulty, || async {})))).is_err());
-}
 
 /// Panics when it is dropped, also while another panic goes on.
 struct Always;
@@ -73,26 +55,6 @@ async fn a_closure_that_panics_as_it_is_dropped_after_a_panic_ends_its_job_alone
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedule_that_is_always_late_lets_others_run() {
-    let wheel = TimingWheel::new();
-    let runs = Arc::new(AtomicUsize::new(0));
-    let count = runs.clone();
-    let busy = wheel.run_by(
-        |previous: Previous| Some(previous.due - ms(1)),
-        move || {
-            count.fetch_add(1, Ordering::Relaxed);
-            async {}
-        },
-    );
-    for _ in 0..10 {
-        yield_now().await;
-    }
-    assert!(runs.load(Ordering::Relaxed) > 1, "{runs:?}");
-    assert!(busy.cancel());
-    assert!(busy.await.unwrap_err().is_cancelled());
-}
-
-#[tokio::test(start_paused = true)]
 async fn at_a_shutdown_a_job_between_runs_ends_and_one_that_runs_ends_after_its_run() {
     let wheel = TimingWheel::new();
     let runs = Runs::new();
@@ -130,21 +92,20 @@ async fn a_shutdown_drops_at_once_what_waits_and_tells_whoever_awaits_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_cancelled_between_two_runs_of_which_the_second_is_due_begins_no_further_run() {
-    let wheel = TimingWheel::new();
-    let runs = Arc::new(AtomicUsize::new(0));
-    let count = runs.clone();
-    let job = wheel.run_by(FixedDelay::new(ms(0)), move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        async {}
-    });
-    // Its task has ended a run, and let this one run before it begins the next.
-    while runs.load(Ordering::Relaxed) < 3 {
-        yield_now().await;
+async fn a_job_whose_next_run_is_always_due_lets_others_run_and_begins_none_after_a_cancel() {
+    let schedules: [Box<dyn Schedule>; 2] =
+        [Box::new(FixedDelay::new(ms(0))), Box::new(|previous: Previous| Some(previous.due - ms(1)))];
+    for schedule in schedules {
+        let runs = Runs::new();
+        let job = runs.job(&TimingWheel::new(), schedule, &[]);
+        // It has ended a run, and lets this task run before it begins the next.
+        while runs.began().len() < 3 {
+            yield_now().await;
+        }
+        let before = runs.began();
+        assert!(job.cancel());
+        sleep(DAY).await;
+        assert_eq!(runs.began(), before);
+        assert!(job.await.unwrap_err().is_cancelled());
     }
-    let before = runs.load(Ordering::Relaxed);
-    assert!(job.cancel());
-    sleep(DAY).await;
-    assert_eq!(runs.load(Ordering::Relaxed), before);
-    assert!(job.await.unwrap_err().is_cancelled());
 }

@@ -4,15 +4,15 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
@@ -152,12 +152,19 @@ async fn a_waker_that_panics_as_the_handle_is_dropped_does_not_keep_its_job() {
 
 /// Not on the driver, which others would wait for.
 #[tokio::test(start_paused = true)]
-async fn each_job_runs_in_a_task_of_its_own() {
-    let wheel = TimingWheel::new();
-    let jobs = [0, 5, 5, 10].map(|delay| wheel.run_after(ms(delay), async { tokio::task::try_id() }));
-    let mut tasks = HashSet::new();
-    for job in jobs {
-        let task = job.await.unwrap().expect("it runs in a task");
-        assert!(tasks.insert(task), "two ran in one task");
+async fn each_run_is_a_task_of_its_own() {
+    let (wheel, tasks) = (TimingWheel::new(), Arc::<Mutex<Vec<_>>>::default());
+    let note = move |tasks: &Arc<Mutex<Vec<_>>>| {
+        let tasks = tasks.clone();
+        async move { tasks.lock().unwrap().push(tokio::task::id()) }
+    };
+    for delay in [0, 5, 5, 10] {
+        wheel.run_after(ms(delay), note(&tasks)).await.unwrap();
     }
+    for delay in [0, 5] {
+        let tasks = tasks.clone();
+        wheel.run_by(FixedDelay::new(ms(delay)).times(3), move || note(&tasks)).await.unwrap();
+    }
+    let tasks = tasks.lock().unwrap();
+    assert_eq!((tasks.len(), tasks.iter().collect::<HashSet<_>>().len()), (10, 10));
 }

@@ -4,12 +4,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use futures::future::join_all;
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobState, Jobs, Join, Schedule};
+use timingwheel_jobs::{JobState, Jobs, Join};
 use tokio::time::{sleep, timeout};
 
-use crate::{DAY, HANG_GUARD, ms, rate};
+use crate::{HANG_GUARD, ms};
 
 fn poll(join: &mut Join, waker: &Waker) -> Poll<JobState> {
     pin!(join).poll(&mut Context::from_waker(waker))
@@ -58,24 +57,4 @@ async fn who_is_told_of_the_end_finds_the_job_listed_no_more() {
     assert!(poll(&mut join, &looks.clone().into()).is_pending());
     sleep(ms(20)).await;
     assert_eq!(*looks.1.lock().unwrap(), Some(0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_of_many_tasks_is_told_how_the_job_ended() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    jobs.try_run_after("done", ms(10), async {}).unwrap();
-    jobs.try_run_by("again", rate(ms(10)).times(3), || async {}).unwrap();
-    jobs.try_run_after("panics", ms(10), async { panic!("as asked") }).unwrap();
-    jobs.try_run_after("removed", DAY, async {}).unwrap();
-    let ends = ["done", "again", "panics", "removed"]
-        .map(|key| [0, 1, 2].map(|_| tokio::spawn(jobs.join(key).unwrap())));
-    assert!(jobs.join("none").is_none());
-    // A wait that is dropped takes no other along.
-    assert!(timeout(ms(1), jobs.join("done").unwrap()).await.is_err());
-    jobs.remove("removed").unwrap();
-    let expected = [JobState::Done, JobState::Done, JobState::Panicked, JobState::Cancelled];
-    for (ends, expected) in ends.into_iter().zip(expected) {
-        assert!(join_all(ends).await.into_iter().all(|state| state.unwrap() == expected), "{expected:?}");
-    }
-    assert!(jobs.is_empty());
 }

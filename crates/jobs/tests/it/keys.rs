@@ -73,7 +73,11 @@ async fn a_panicking_job_leaves_the_list_and_harms_no_other() {
     let faulty = |_| -> Option<Instant> { panic!("a schedule") };
     jobs.try_run_after(4, DAY, async {}).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| jobs.try_run_by(4, faulty, || async {}).is_ok())).is_err());
+    let joins = [1, 2, 3, 3].map(|key| jobs.join(&key).unwrap());
+    assert!(jobs.join(&5).is_none());
     sleep(ms(11)).await;
+    let ends = futures::future::join_all(joins).await;
+    assert_eq!(ends, [JobState::Panicked, JobState::Panicked, JobState::Done, JobState::Done]);
     assert_eq!((log.take(), jobs.len(), jobs.panicked()), (vec!["well"], 1, 2));
     assert_eq!(state(jobs.get(&4)), Some(JobState::Pending));
 }

@@ -3,9 +3,9 @@
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -26,27 +26,6 @@ fn keys_of_what_could_not_run_go_with_the_last_that_has_the_jobs() {
     assert_eq!((jobs.len(), alive.strong_count()), (1, 1));
     drop(jobs);
     assert_eq!(alive.strong_count(), 0);
-}
-
-static COUNTED: OnceLock<Jobs<CountsWhenCloned>> = OnceLock::new();
-
-#[derive(PartialEq, Eq, Hash)]
-struct CountsWhenCloned;
-
-impl Clone for CountsWhenCloned {
-    fn clone(&self) -> Self {
-        assert_eq!(COUNTED.get().map(Jobs::len), Some(1));
-        Self
-    }
-}
-
-#[tokio::test]
-async fn keys_may_look_at_the_jobs_while_they_are_listed() {
-    let jobs = COUNTED.get_or_init(|| Jobs::new(&TimingWheel::new()));
-    jobs.try_run_after(CountsWhenCloned, DAY, async {}).unwrap();
-    let (listed, lists) = channel();
-    thread::spawn(move || listed.send(COUNTED.get().map(|jobs| jobs.list().len())));
-    assert_eq!(lists.recv_timeout(HANG_GUARD), Ok(Some(1)), "it waits for itself");
 }
 
 /// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is
@@ -129,30 +108,66 @@ async fn each_call_hashes_its_key_once_however_many_there_are() {
     assert!(jobs.try_run_after(key(7), DAY, async {}).unwrap().is_some());
     assert!(jobs.get(&key(7)).is_some());
     assert!(jobs.remove(&key(7)).is_some());
-    assert_eq!(hashed_since(), 3);
-    assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_999, 9_999, 0));
+    assert!(jobs.try_run_by(key(8), |_| None, || async {}).unwrap().is_some());
+    assert_eq!(hashed_since(), 4);
+    assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_998, 9_998, 0));
 }
 
-/// Panics once when it is compared, if told to.
-struct PanicsWhenCompared;
+pub(crate) type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-static PANICS: AtomicBool = AtomicBool::new(false);
+/// Calls the hook when it is compared, once. All have the same hash.
+#[derive(Clone)]
+pub(crate) struct Hooked(pub(crate) u8, pub(crate) Hook);
 
-impl PartialEq for PanicsWhenCompared {
-    fn eq(&self, _: &Self) -> bool {
-        assert!(!PANICS.swap(false, Ordering::Relaxed), "as asked");
-        true
+impl PartialEq for Hooked {
+    fn eq(&self, other: &Self) -> bool {
+        let hook = self.1.lock().unwrap().take();
+        if let Some(hook) = hook {
+            hook();
+        }
+        self.0 == other.0
     }
 }
 
-impl Eq for PanicsWhenCompared {}
+impl Eq for Hooked {}
 
-impl Hash for PanicsWhenCompared {
+impl Hash for Hooked {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_key_another_takes_while_that_is_looked_up_replaces_the_other() {
+    let (wheel, hook) = (TimingWheel::new(), Hook::default());
+    let (jobs, key) = (Jobs::new(&wheel), |number| Hooked(number, hook.clone()));
+    jobs.try_run_after(key(1), DAY, async {}).unwrap();
+    let (inner, same) = (jobs.clone(), key(2));
+    let add = move || assert_eq!(inner.try_run_after(same, DAY, async {}).unwrap(), None);
+    *hook.lock().unwrap() = Some(Box::new(add));
+    assert_eq!(state(jobs.try_run_after(key(2), DAY, async {}).unwrap()), Some(JobState::Pending));
+    assert_eq!((jobs.len(), wheel.pending()), (2, 2));
+}
+
+#[test]
+fn a_job_that_comes_due_before_it_is_listed_runs() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let (wheel, hook) = (TimingWheel::new(), Hook::default());
+    let (jobs, key) = (Jobs::new(&wheel), |number| Hooked(number, hook.clone()));
+    jobs.try_run_after(key(1), ms(0), std::future::pending()).unwrap();
+    let watched = wheel.clone();
+    let is_due = move || {
+        while watched.pending() > 0 {
+            thread::yield_now();
+        }
+    };
+    *hook.lock().unwrap() = Some(Box::new(is_due));
+    let (ran, has_run) = channel();
+    jobs.try_run_after(key(2), ms(1), async move { _ = ran.send(()) }).unwrap();
+    assert_eq!(has_run.recv_timeout(HANG_GUARD), Ok(()), "the call of the wheel is lost");
+}
+
 /// Asks for the number of jobs when it is dropped.
-struct ComesBack(Jobs<PanicsWhenCompared>);
+struct ComesBack(Jobs<Hooked>);
 
 impl Drop for ComesBack {
     fn drop(&mut self) {
@@ -165,25 +180,24 @@ fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed(
     let (tell, told) = channel();
     thread::spawn(move || {
         runtime(0).block_on(async {
-            let wheel = TimingWheel::new();
-            let jobs = Jobs::new(&wheel);
-            jobs.try_run_after(PanicsWhenCompared, ms(50), async {}).unwrap();
+            let (wheel, hook) = (TimingWheel::new(), Hook::default());
+            let (jobs, key) = (Jobs::new(&wheel), || Hooked(1, hook.clone()));
+            let panics = || *hook.lock().unwrap() = Some(Box::new(|| panic!("as asked")));
+            jobs.try_run_after(key(), ms(50), async {}).unwrap();
             for delay in [Duration::ZERO, DAY] {
-                PANICS.store(true, Ordering::Relaxed);
+                panics();
                 let comes_back = ComesBack(jobs.clone());
                 let future = async move { drop(comes_back) };
-                let refused = catch_unwind(AssertUnwindSafe(|| {
-                    jobs.try_run_after(PanicsWhenCompared, delay, future).is_ok()
-                }));
-                assert!(refused.is_err());
+                let add = || jobs.try_run_after(key(), delay, future).is_ok();
+                assert!(catch_unwind(AssertUnwindSafe(add)).is_err());
                 assert_eq!((wheel.pending(), jobs.len()), (1, 1), "it has begun, and nobody has it");
             }
             // One that is over leaves the list without comparing keys.
-            PANICS.store(true, Ordering::Relaxed);
+            panics();
             while !jobs.is_empty() {
                 sleep(ms(1)).await;
             }
-            tell.send(PANICS.swap(false, Ordering::Relaxed)).unwrap();
+            tell.send(hook.lock().unwrap().is_some()).unwrap();
         });
     });
     assert_eq!(told.recv_timeout(HANG_GUARD), Ok(true), "a job waits for its own lock, or stays listed");

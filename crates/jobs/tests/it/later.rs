@@ -4,16 +4,16 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use timingwheel_jobs::{Job, JobState, JobsExt};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, MissedTickBehavior, sleep};
 use tokio_test::{assert_pending, task};
 
-use crate::{DAY, ms};
+use crate::{DAY, ms, rate, rest};
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_handle_cancels_only_if_asked() {
@@ -48,10 +48,18 @@ async fn a_job_that_is_due_runs_at_once_without_moving_the_clock() {
 async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
     let wheel = TimingWheel::new();
     let job = wheel.run_after(Duration::MAX, async {});
+    let behavior = MissedTickBehavior::Delay;
+    let again = [
+        wheel.run_by(rate(Duration::MAX), || async {}),
+        wheel.run_by(rest(Duration::MAX), || async {}),
+        wheel.run_by(rate(Duration::MAX).with_missed_tick_behavior(behavior), || async {}),
+    ];
     let century = wheel.run_after(DAY * 36_525, async {});
     let moved = wheel.run_after(DAY, async {});
     assert!(moved.reset_after(Duration::MAX));
-    sleep(DAY * 36_524).await;
+    sleep(DAY * 1_000).await;
+    assert_eq!(again.map(|job| job.state()), [JobState::Pending; 3]);
+    sleep(DAY * 35_524).await;
     assert_eq!([&job, &century, &moved].map(Job::state), [JobState::Pending; 3]);
     century.await.unwrap();
     assert_eq!([&job, &moved].map(Job::state), [JobState::Pending; 2]);
@@ -95,21 +103,6 @@ fn jobs_run_on_the_wheels_runtime_wherever_they_are_made() {
         assert_eq!(other.block_on(async { runtime_of(delay).await }).unwrap(), id);
         assert_eq!(ours.block_on(async { runtime_of(delay).await }).unwrap(), id);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_handle_that_was_awaited_and_is_dropped_leaves_nothing_of_who_awaited_it() {
-    struct Waiter;
-    impl Wake for Waiter {
-        fn wake(self: Arc<Self>) {}
-    }
-    let wheel = TimingWheel::new();
-    let mut job = wheel.run_after(DAY, async {});
-    let waiter = Arc::new(Waiter);
-    let waker = Waker::from(waiter.clone());
-    assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
-    drop((job, waker));
-    assert_eq!((Arc::strong_count(&waiter), wheel.pending()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -268,6 +268,7 @@ impl Model {
                 let told = Pin::new(join).poll(cx);
                 assert_eq!(told, over.map_or(Poll::Pending, Poll::Ready));
             }
+            naive.join.take_if(|_| over.is_some());
             let Some(handle) = &mut naive.handle else { continue };
             let (state, due) = match naive.now {
                 Now::Pending(due) => (JobState::Pending, Some(self.start + ms(due))),

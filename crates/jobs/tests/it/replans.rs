@@ -1,6 +1,5 @@
 //! Schedules that change their answer while their job waits, and users who have moved the run before.
 
-use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +10,7 @@ use timingwheel::TimingWheel;
 use timingwheel_jobs::{JobState, Jobs, JobsExt, PendingRun, Previous, Replanned, Schedule};
 use tokio::time::{Instant, sleep};
 
+use crate::keys_faults::{Hook, Hooked};
 use crate::runs::Runs;
 use crate::{Bomb, DAY, ms, runtime};
 
@@ -57,7 +57,10 @@ async fn a_run_that_its_user_has_moved_stays_there_and_the_next_is_the_schedules
 async fn a_run_that_was_moved_by_its_key_stays_there() {
     let (wheel, schedule, start) = (TimingWheel::new(), Changeable::default(), Instant::now());
     let jobs = Jobs::new(&wheel);
-    jobs.try_run_by("key", schedule.clone().times(9), || async {}).unwrap();
+    let boxed: Box<dyn Schedule> = Box::new(schedule.clone().times(9));
+    jobs.try_run_by("key", boxed, || async {}).unwrap();
+    assert_eq!(schedule.run().replan(Some(start + ms(60))), Replanned::Done);
+    assert_eq!(jobs.get("key").unwrap().due, Some(start + ms(60)));
     assert!(jobs.reset_after("key", ms(70)));
     assert_eq!(schedule.run().replan(Some(start + ms(50))), Replanned::MovedByUser);
     assert_eq!(jobs.get("key").unwrap().due, Some(start + ms(70)));
@@ -169,46 +172,30 @@ fn a_reset_among_threads_is_not_undone_by_a_replan() {
     assert_eq!(undone, None);
 }
 
-/// Ends the job of a schedule when it is compared, and then shuts the jobs down if it has them.
-struct Ends(u8, Changeable, Option<Jobs<Ends>>);
-
-impl PartialEq for Ends {
-    fn eq(&self, other: &Self) -> bool {
-        let run = self.1.0.lock().unwrap().clone();
-        _ = run.map(|run| run.replan(None));
-        if let Some(jobs) = self.2.as_ref().or(other.2.as_ref()) {
-            _ = jobs.shutdown(DAY).now_or_never();
-        }
-        self.0 == other.0
-    }
-}
-
-impl Eq for Ends {}
-
-impl Hash for Ends {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-impl Clone for Ends {
-    fn clone(&self) -> Self {
-        Self(self.0, self.1.clone(), None)
-    }
-}
-
 #[tokio::test(start_paused = true)]
-async fn a_job_that_its_schedule_ends_before_it_is_listed_leaves_nothing_and_is_given_back_if_it_is_refused()
-{
+async fn a_job_that_its_schedule_would_end_before_it_is_listed_stays_and_is_given_back_if_it_is_refused() {
     for shuts_down in [false, true] {
-        let (jobs, schedule, owned) = (Jobs::new(&TimingWheel::new()), Changeable::default(), Arc::new(()));
-        jobs.try_run_after(Ends(1, schedule.clone(), None), DAY, async {}).unwrap();
-        let key = Ends(2, schedule.clone(), Some(jobs.clone()).filter(|_| shuts_down));
+        let (wheel, schedule, hook) = (TimingWheel::new(), Changeable::default(), Hook::default());
+        let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
+        jobs.try_run_after(Hooked(1, hook.clone()), DAY, async {}).unwrap();
+        let (pending, inner) = (schedule.clone(), jobs.clone());
+        *hook.lock().unwrap() = Some(Box::new(move || {
+            assert_eq!(pending.run().replan(None), Replanned::NotPending);
+            if shuts_down {
+                _ = inner.shutdown(DAY).now_or_never();
+            }
+        }));
         let held = owned.clone();
         let make = move || {
             let _held = &held;
             async {}
         };
-        let added = jobs.try_run_by(key, schedule, make);
-        assert_eq!((added.is_err(), jobs.len()), (shuts_down, usize::from(!shuts_down)));
-        assert_eq!(Arc::strong_count(&owned), 1 + usize::from(shuts_down), "only what is given back is kept");
+        let added = jobs.try_run_by(Hooked(2, hook.clone()), schedule, make);
+        assert!(hook.lock().unwrap().is_none(), "the keys were compared");
+        assert_eq!((added.is_err(), jobs.len()), (shuts_down, if shuts_down { 0 } else { 2 }));
+        assert_eq!(Arc::strong_count(&owned), 2);
+        drop(added);
+        wheel.shutdown();
+        assert_eq!(Arc::strong_count(&owned), 1);
     }
 }

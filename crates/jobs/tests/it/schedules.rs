@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, PendingRun, Previous, Replanned, Schedule};
-use tokio::task::yield_now;
+use timingwheel_jobs::{FixedRate, JobState, Previous, Schedule};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::runs::Runs;
-use crate::{DAY, ms, rate, rest};
+use crate::{ms, rate, rest};
 
 const BEHAVIORS: [MissedTickBehavior; 3] =
     [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip];
@@ -97,18 +96,6 @@ async fn each_schedule_has_the_runs_that_it_says() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_fixed_delay_of_zero_lets_others_run_in_between() {
-    let start = Instant::now();
-    let work = TimingWheel::new().run_by(rest(Duration::ZERO), || async {});
-    for _ in 0..100 {
-        yield_now().await;
-    }
-    work.cancel();
-    assert!(work.await.unwrap_err().is_cancelled());
-    assert_eq!(start.elapsed(), Duration::ZERO);
-}
-
 #[test]
 #[should_panic(expected = "the period of a fixed rate must be at least 1ns, got 0ns")]
 fn a_fixed_rate_with_a_period_of_zero_is_refused() {
@@ -133,55 +120,4 @@ async fn a_schedule_sees_when_the_run_was_due_began_and_ended() {
     Runs::new().job(&TimingWheel::new(), schedule.times(3), &[30]).await.unwrap();
     sleep(ms(1)).await;
     assert_eq!(*seen.lock().unwrap(), [(0, 0, 0, false), (10, 10, 40, false), (20, 40, 40, true)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_whose_period_or_delay_no_instant_can_hold_waits() {
-    let wheel = TimingWheel::new();
-    let jobs = [
-        wheel.run_by(rate(Duration::MAX), || async {}),
-        wheel.run_by(rest(Duration::MAX), || async {}),
-        wheel.run_by(rate(Duration::MAX).with_missed_tick_behavior(MissedTickBehavior::Delay), || async {}),
-    ];
-    sleep(1_000 * DAY).await;
-    assert_eq!(jobs.map(|job| job.state()), [JobState::Pending; 3]);
-}
-
-/// Learns what moves its run, and says when the next one is due: in an hour.
-struct Hourly(Arc<Mutex<Vec<PendingRun>>>);
-
-impl Schedule for Hourly {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        Some(previous.ended + ms(3_600_000))
-    }
-
-    fn attach(&mut self, run: PendingRun) {
-        self.0.lock().unwrap().push(run);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_schedule_moves_the_run_that_its_job_waits_for() {
-    let wheel = TimingWheel::new();
-    let runs: Arc<Mutex<Vec<PendingRun>>> = Arc::default();
-    let (start, jobs) = (Instant::now(), Jobs::new(&wheel));
-    let alone = wheel.run_by(Hourly(runs.clone()).times(2), || async {});
-    jobs.try_run_by(
-        "key",
-        Box::new(Hourly(runs.clone()).until(start + ms(9_000_000))) as Box<dyn Schedule>,
-        || async {},
-    )
-    .unwrap();
-    let attached = runs.lock().unwrap().clone();
-    assert_eq!(attached.len(), 2, "once for each job");
-    for run in &attached {
-        assert_eq!(run.replan(Some(start + ms(50))), Replanned::Done);
-    }
-    for due in [alone.due(), jobs.get(&"key").unwrap().due] {
-        assert_eq!(due, Some(start + ms(50)));
-    }
-    // It goes on from there.
-    assert_eq!(alone.await.unwrap(), 2);
-    assert_eq!(start.elapsed(), ms(3_600_050));
-    assert_eq!(attached[0].replan(Some(start)), Replanned::NotPending, "the job is over");
 }

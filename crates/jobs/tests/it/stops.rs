@@ -138,14 +138,3 @@ async fn a_shutdown_has_its_limit_also_where_the_wheel_is_full_or_has_ended() {
         assert_eq!(start.elapsed(), ms(50));
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_has_its_limit_also_where_the_runtimes_own_wheel_is_full() {
-    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
-    timingwheel::time::set_wheel(wheel.clone()).unwrap();
-    let (jobs, start) = (Jobs::new(&wheel), Instant::now());
-    jobs.try_run_after("stuck", ms(0), std::future::pending()).unwrap();
-    tokio::task::yield_now().await;
-    assert_eq!(jobs.shutdown(ms(50)).await.aborted, 1);
-    assert_eq!(start.elapsed(), ms(50));
-}

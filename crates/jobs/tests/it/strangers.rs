@@ -7,7 +7,7 @@ use std::thread;
 
 use timingwheel::TimingWheel;
 use timingwheel_jobs::Jobs;
-use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep};
 
 use crate::{DAY, HANG_GUARD, ms, rate, runtime};
 
@@ -32,47 +32,62 @@ fn abandon(wheel: &TimingWheel, jobs: &Arc<Jobs<u32>>) {
 }
 
 /// With one shard, so that all use the same.
-fn jobs_on_workers() -> (Runtime, TimingWheel, Arc<Jobs<u32>>) {
-    let runtime = runtime(2);
-    let context = runtime.enter();
-    let wheel = TimingWheel::builder().shards(1).build().unwrap();
-    let jobs = Arc::new(Jobs::new(&wheel));
-    drop(context);
-    (runtime, wheel, jobs)
-}
-
 #[test]
-fn a_job_that_is_added_after_a_timer_was_dropped_does_not_wait_for_itself() {
-    let (runtime, wheel, jobs) = jobs_on_workers();
-    let (added, is_added) = channel();
+fn a_job_that_is_added_or_waits_again_after_a_timer_was_dropped_does_not_wait_for_itself() {
+    let runtime = runtime(2);
+    let wheel = {
+        let _within = runtime.enter();
+        TimingWheel::builder().shards(1).build().unwrap()
+    };
+    let (ran, has_run) = channel();
     // A thread that hangs is left alone.
     thread::spawn(move || {
+        let jobs = Arc::new(Jobs::new(&wheel));
         abandon(&wheel, &jobs);
-        jobs.try_run_after(1, DAY, async {}).unwrap();
-        added.send(()).unwrap();
-    });
-    let added = is_added.recv_timeout(HANG_GUARD);
-    runtime.shutdown_background();
-    assert_eq!(added, Ok(()), "it waits for itself");
-}
-
-#[test]
-fn a_job_that_drops_timers_runs_again() {
-    let (runtime, wheel, jobs) = jobs_on_workers();
-    let (ran, has_run) = channel();
-    jobs.try_run_by(1, rate(ms(5)), {
-        let jobs = jobs.clone();
-        move || {
-            let (wheel, jobs, ran) = (wheel.clone(), jobs.clone(), ran.clone());
+        let again = jobs.clone();
+        let run = move || {
+            let (wheel, jobs, ran) = (wheel.clone(), again.clone(), ran.clone());
             async move {
                 abandon(&wheel, &jobs);
                 // Nobody listens after a few.
                 _ = ran.send(());
             }
-        }
-    })
-    .unwrap();
+        };
+        jobs.try_run_by(1, rate(ms(5)), run).unwrap();
+    });
     let runs = (0..5).take_while(|_| has_run.recv_timeout(HANG_GUARD).is_ok()).count();
     runtime.shutdown_background();
     assert_eq!(runs, 5, "it waits for itself");
+}
+
+/// Moves a job twice as it is dropped.
+struct Moves(Jobs<u8>);
+
+impl Wake for Moves {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Moves {
+    fn drop(&mut self) {
+        assert!(self.0.reset_after(&1, ms(20)) && self.0.reset_after(&1, ms(30)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_moves_that_come_while_the_timer_is_armed_the_last_counts() {
+    let wheel = TimingWheel::builder().shards(1).build().unwrap();
+    let jobs = Jobs::new(&wheel);
+    let (inner, start) = (jobs.clone(), Instant::now());
+    let run = move || {
+        let waker: Waker = Arc::new(Moves(inner.clone())).into();
+        let mut sleep = wheel.sleep(DAY);
+        assert!(sleep.poll_wait(&mut Context::from_waker(&waker)).is_pending());
+        // It is left for the timer that is armed next, which is the job's.
+        async {}
+    };
+    jobs.try_run_by(1, rate(ms(5)), run).unwrap();
+    sleep(ms(6)).await;
+    assert_eq!(jobs.get(&1).unwrap().due, Some(start + ms(35)));
+    sleep(ms(28)).await;
+    assert_eq!(jobs.get(&1).unwrap().due, Some(start + ms(35)));
 }

@@ -1,7 +1,7 @@
 //! Jobs that may be late.
 
 use timingwheel::{TimingWheel, Tolerance};
-use timingwheel_jobs::{FixedDelay, FixedRate, JobsExt, Previous, Schedule};
+use timingwheel_jobs::{FixedDelay, FixedRate, Previous, Schedule};
 use tokio::time::{MissedTickBehavior, sleep};
 
 use crate::runs::Runs;
@@ -66,21 +66,4 @@ async fn a_schedules_tolerance_counts_for_resets() {
     assert!(due > exact(40_001) && is_within(due - exact(40_001)), "{:?}", due - runs.start);
     sleep(DAY).await;
     assert_eq!(runs.began(), [(due - runs.start).as_millis()]);
-}
-
-/// The wheel is turned once for many jobs, also for those that were moved, and for those with a place of their own.
-#[tokio::test(start_paused = true)]
-async fn jobs_that_may_be_late_keep_their_places_in_a_bound() {
-    let wheel = TimingWheel::builder().max_pending(3).build().unwrap();
-    let job = wheel.run_by(FixedRate::new(ms(3_001)).with_tolerance(SECOND).times(20), || sleep(ms(3)));
-    let late = rest(ms(2_001)).times(1).with_tolerance(SECOND);
-    let once = wheel.try_run_by(late, || async {}).unwrap();
-    assert!(once.reset_after(ms(5_001)) && once.reset_after(ms(1_001)));
-    let others: Vec<_> = std::iter::from_fn(|| wheel.try_sleep(DAY).ok()).collect();
-    assert_eq!(others.len(), 2, "a job that runs has no place");
-    drop(others);
-    once.await.unwrap();
-    assert_eq!(job.await.unwrap(), 20);
-    let others: Vec<_> = std::iter::from_fn(|| wheel.try_sleep(DAY).ok()).collect();
-    assert_eq!(others.len(), 3, "both have given theirs back");
 }

@@ -18,7 +18,10 @@ async fn a_condition_that_checks_its_own_key_tries_the_others_and_not_itself() {
     let (purgatory, level) = (purgatory(), Level::default());
     let handle = purgatory.clone();
     let mut own = level.at_least(2);
+    let _elsewhere = purgatory.watch(["elsewhere"], DAY, never);
     let checks = purgatory.watch(["key"], DAY, move || {
+        // One that is tried within does not make it forget itself.
+        handle.check("elsewhere");
         let completed = handle.check("key");
         own().map(|_| completed)
     });
@@ -176,6 +179,28 @@ async fn a_check_in_tasks_runs_no_condition_and_wakes_all_who_wait() {
     assert_eq!(level.tries(), 0, "once for each check");
     assert_eq!(unpolled.await, Ok(1));
     assert_eq!((purgatory.check_in_tasks("key"), purgatory.check_in_tasks("other")), (1, 0));
+}
+
+/// A waker that polls another operation.
+struct Polls(Mutex<Watch<usize>>);
+
+impl Wake for Polls {
+    fn wake(self: Arc<Self>) {
+        let mut other = self.0.lock().unwrap();
+        assert!(Pin::new(&mut *other).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_its_task_completes_during_a_check_in_tasks_is_not_counted() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let mut first = purgatory.watch(["key"], DAY, never);
+    let second = purgatory.watch(["key"], DAY, level.at_least(1));
+    assert_eq!(purgatory.check_in_tasks("key"), 2);
+    let waker: Waker = Arc::new(Polls(Mutex::new(second))).into();
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&waker)).is_pending());
+    level.set(1);
+    assert_eq!((purgatory.check_in_tasks("key"), counts(&purgatory)), (1, (1, 1)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,18 +37,6 @@ fn is_shutdown(error: WatchError) -> bool {
     matches!(error, WatchError::CouldNotRun(reason) if reason.is_shutdown())
 }
 
-#[test]
-fn when_its_runtime_ends_an_operation_is_told() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let purgatory = runtime.block_on(async { Purgatory::new(&TimingWheel::new()) });
-    let mut watch = spawn(purgatory.watch(["key"], DAY, never));
-    assert_pending!(watch.poll());
-    drop(runtime);
-    assert!(watch.is_woken());
-    let outcome: Result<_, _> = tokio_test::block_on(watch);
-    assert!(is_shutdown(outcome.unwrap_err()));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_wheel_that_is_full_refuses_operations_that_do_not_hold() {
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
@@ -70,44 +58,43 @@ async fn when_the_last_handle_is_gone_an_operation_still_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_nobody_polls_expires_and_leaves_all_behind() {
-    let wheel = TimingWheel::new();
-    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
-    let watch = purgatory.watch(["a", "b"], ms(10), level.at_least(1));
-    tokio::time::sleep(ms(9)).await;
-    assert_eq!((counts(&purgatory), wheel.pending()), ((2, 1), 1));
-    tokio::time::sleep(ms(2)).await;
-    assert_eq!((counts(&purgatory), wheel.pending(), level.conditions()), ((0, 0), 0, 0));
-    level.set(1);
-    assert_eq!((purgatory.check("a"), watch.deadline()), (0, None));
-    assert_eq!(watch.await, Err(WatchError::Expired));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_that_nobody_polls_is_tried_once_more_at_its_deadline_in_a_task() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let mut at_least = level.at_least(1);
-    let watch = purgatory
-        .watch(["key"], ms(10), move || at_least().map(|level| (level, tokio::task::try_id().is_some())));
-    level.set(3);
-    tokio::time::sleep(ms(11)).await;
-    assert_eq!(counts(&purgatory), (0, 0));
-    assert_eq!(watch.await, Ok((3, true)));
+async fn an_operation_that_nobody_polls_is_tried_at_its_deadline_in_a_task_and_leaves_all_behind() {
+    for (changed, outcome) in [(0, Err(WatchError::Expired)), (3, Ok((3, true)))] {
+        let wheel = TimingWheel::new();
+        let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
+        let mut at_least = level.at_least(1);
+        let watch = purgatory.watch(["a", "b"], ms(10), move || {
+            at_least().map(|level| (level, tokio::task::try_id().is_some()))
+        });
+        level.set(changed);
+        tokio::time::sleep(ms(9)).await;
+        assert_eq!((counts(&purgatory), wheel.pending()), ((2, 1), 1));
+        tokio::time::sleep(ms(2)).await;
+        assert_eq!((counts(&purgatory), wheel.pending(), level.conditions()), ((0, 0), 0, 0));
+        level.set(4);
+        assert_eq!(purgatory.check("a"), 0);
+        assert_eq!(watch.await, outcome);
+    }
 }
 
 #[test]
-fn an_operation_that_nobody_polls_learns_of_the_end_of_its_wheel_wherever_that_comes_from() {
+fn an_operation_learns_of_the_end_of_its_wheel_wherever_that_comes_from_polled_or_not() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ends: [fn(tokio::runtime::Runtime, &TimingWheel); 2] =
         [|_runtime, wheel| assert_eq!(wheel.shutdown(), 1), |runtime, _wheel| drop(runtime)];
-    for end in ends {
+    for (end, is_polled) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let (runtime, level) = (runtime(), Level::default());
         let wheel = runtime.block_on(async { TimingWheel::new() });
         let purgatory = Purgatory::new(&wheel);
         let mut watch = spawn(purgatory.watch(["key"], DAY, level.at_least(1)));
+        if is_polled {
+            assert_pending!(watch.poll());
+        }
         end(runtime, &wheel);
+        // Its task is to try it, if there is one.
+        assert_eq!((watch.is_woken(), purgatory.delayed()), (is_polled, usize::from(is_polled)));
+        assert!(is_shutdown(assert_ready!(watch.poll()).unwrap_err()));
         assert_eq!((counts(&purgatory), level.conditions()), ((0, 0), 0));
-        assert_ready!(watch.poll()).expect_err("the wheel has ended");
     }
 }
 

@@ -1,20 +1,16 @@
-//! What an operation has completed with goes to its future, or back to where it came from.
+//! What an operation has completed with goes to its future, or back to where it came from: `model` and `racing` have more
+//! of that.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
 
-use timingwheel_purgatory::{Purgatory, Watch, WatchError};
+use timingwheel_purgatory::{Purgatory, Watch};
 use tokio::select;
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready_eq};
 
-use crate::{DAY, counts, ms, purgatory};
-
-const HANG_GUARD: Duration = Duration::from_secs(60);
+use crate::{DAY, counts, purgatory};
 
 /// A queue that is popped by conditions.
 #[derive(Clone)]
@@ -76,81 +72,11 @@ async fn what_is_given_back_completes_the_next_operation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_holds_at_once_is_given_back_by_a_future_that_nobody_polls() {
-    let queue = Queue::new();
-    queue.push(7);
-    let watch = queue.pop();
-    assert_eq!(queue.len(), 0);
-    drop(watch);
-    assert_eq!(queue.len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_the_future_has_returned_is_not_given_back_nor_is_what_never_was() {
-    let queue = Queue::new();
-    queue.push(7);
-    let mut watch = queue.pop();
-    assert_eq!((&mut watch).await, Ok(7));
-    drop(watch);
-    drop(queue.pop());
-    let mut cancelled = queue.pop();
-    queue.purgatory.cancel("queue");
-    assert_eq!((&mut cancelled).await, Err(WatchError::Cancelled));
-    drop(cancelled);
-    let mut expired = queue.purgatory.watch([], ms(1), || None::<()>).give_back(|()| unreachable!());
-    assert_eq!((&mut expired).await, Err(WatchError::Expired));
-    drop(expired);
-    assert_eq!((queue.len(), counts(&queue.purgatory)), (0, (0, 0)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_by_reference_that_is_dropped_loses_nothing() {
-    let queue = Queue::new();
-    let mut watch = queue.pop();
-    select! {
-        biased;
-        completed = async { queue.push(7) } => assert_eq!(completed, 1),
-        _ = &mut watch => unreachable!("the other branch comes first"),
-    }
-    assert_eq!(watch.await, Ok(7));
-}
-
-#[tokio::test(start_paused = true)]
 async fn code_that_panics_as_it_takes_something_back_harms_nobody_else() {
     let purgatory = purgatory();
     let watch = purgatory.watch(["key"], DAY, || Some(())).give_back(|()| panic!("no room"));
     drop(watch);
     assert_eq!(purgatory.watch(["key"], DAY, || Some(())).await, Ok(()));
-}
-
-#[tokio::test]
-async fn an_item_that_another_thread_pops_as_the_future_is_dropped_is_given_back_there() {
-    let purgatory: Purgatory<u8> = purgatory();
-    let ((begun, begins), (goes_on, go_on)) = (channel(), channel());
-    let mut tries = 0;
-    let condition = move || {
-        tries += 1;
-        // Twice by `watch`, before and after it is in its list.
-        (tries == 3).then(|| {
-            begun.send(()).unwrap();
-            go_on.recv_timeout(HANG_GUARD).unwrap();
-            thread::current().id()
-        })
-    };
-    let (gave_back, given_back) = channel();
-    let give_back = move |by| gave_back.send((by, thread::current().id())).unwrap();
-    let watch = purgatory.watch([1], DAY, condition).give_back(give_back);
-    let check = thread::spawn({
-        let purgatory = purgatory.clone();
-        move || (purgatory.check(&1), thread::current().id())
-    });
-    begins.recv_timeout(HANG_GUARD).unwrap();
-    drop(watch);
-    assert!(given_back.try_recv().is_err(), "it is not known yet whether it holds");
-    goes_on.send(()).unwrap();
-    let (completed, checker) = check.join().unwrap();
-    assert_eq!((completed, given_back.try_recv()), (1, Ok((checker, checker))));
-    assert_eq!(counts(&purgatory), (0, 0));
 }
 
 /// Where the clock runs, the wheel's entry keeps an operation for up to a second.

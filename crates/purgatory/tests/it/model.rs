@@ -4,14 +4,15 @@
 //!    how many. So do the tasks that a check leaves them to.
 //! 2. A cancel ends all under its key, and no others, and returns how many.
 //! 3. An operation expires at its deadline unless it holds then.
-//! 4. Each operation has exactly one outcome, and is told as it comes.
-//! 5. `watched`, `delayed`, `keys` and `watched_under` count those without one; each has a timer, and no condition of another
-//!    is kept.
+//! 4. Each operation has exactly one outcome, and is told as it comes; an output that a dropped future has not taken is given
+//!    back.
+//! 5. `watched`, `delayed`, `keys` and `watched_under` count those without one, and no condition of another is kept. Each
+//!    future that waits or was not polled since has a timer.
 //! 6. A condition is tried twice as it is watched, once by each check, and once at the deadline.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use timingwheel_purgatory::{Watch, WatchError};
 use tokio::time::{Instant, advance};
 use tokio_test::task::{Spawn, spawn};
 
-use crate::ms;
+use crate::{DAY, ms};
 
 const KEYS: u8 = 5;
 const COUNTERS: usize = 3;
@@ -34,7 +35,8 @@ enum Step {
         keys: Vec<u8>,
         counter: usize,
         wanted: usize,
-        delay: Duration,
+        /// If there is none, nobody polls it, and it outlives the script.
+        delay: Option<Duration>,
     },
     Raise(usize),
     Check(u8),
@@ -48,8 +50,9 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let watch = (proptest::collection::vec(0..KEYS, 0..4), 0..COUNTERS, 0..6_usize, 0..30_u64)
-        .prop_map(|(keys, counter, wanted, delay)| Step::Watch { keys, counter, wanted, delay: ms(delay) });
+    let delay = proptest::option::weighted(0.8, (0..30_u64).prop_map(ms));
+    let watch = (proptest::collection::vec(0..KEYS, 0..4), 0..COUNTERS, 0..6_usize, delay)
+        .prop_map(|(keys, counter, wanted, delay)| Step::Watch { keys, counter, wanted, delay });
     prop_oneof![
         8 => watch,
         3 => (0..COUNTERS).prop_map(Step::Raise),
@@ -66,7 +69,8 @@ struct Naive {
     keys: BTreeSet<u8>,
     counter: usize,
     wanted: usize,
-    deadline: Instant,
+    /// If somebody polls it.
+    deadline: Option<Instant>,
     outcome: Option<Result<usize, WatchError>>,
     watch: Spawn<Watch<usize>>,
 }
@@ -81,6 +85,8 @@ struct Model {
     next_ticket: usize,
     /// How often conditions were tried, and should have been.
     tries: [Arc<AtomicUsize>; 2],
+    /// What was given back, and should have been.
+    given_back: [Arc<Mutex<Vec<usize>>>; 2],
     list: Vec<Naive>,
     is_shut_down: bool,
 }
@@ -95,6 +101,7 @@ impl Model {
             tickets: Arc::default(),
             next_ticket: 0,
             tries: Default::default(),
+            given_back: Default::default(),
             list: Vec::new(),
             is_shut_down: false,
         }
@@ -146,9 +153,11 @@ impl Model {
                 let places = self.pending(Some(key));
                 assert_eq!(self.purgatory.check_in_tasks(&key), places.len());
                 for n in places {
-                    assert!(self.list[n].watch.is_woken());
-                    self.complete(&[n]);
-                    self.told(n);
+                    if self.list[n].deadline.is_some() {
+                        assert!(self.list[n].watch.is_woken());
+                        self.complete(&[n]);
+                        self.told(n);
+                    }
                 }
             }
             Step::Cancel(key) => {
@@ -162,13 +171,14 @@ impl Model {
             }
             Step::Drop(nth) => {
                 if !self.list.is_empty() {
-                    self.list.remove(nth % self.list.len());
+                    let dropped = self.list.remove(nth % self.list.len());
+                    self.given_back[1].lock().unwrap().extend(dropped.outcome.and_then(Result::ok));
                 }
             }
             Step::Advance(time) => {
                 advance(time).await;
                 let (now, mut due) = (Instant::now(), self.pending(None));
-                due.retain(|&n| self.list[n].deadline <= now);
+                due.retain(|&n| self.list[n].deadline.is_some_and(|deadline| deadline <= now));
                 self.expire(&due);
                 self.compare_keys();
             }
@@ -182,27 +192,30 @@ impl Model {
         self.compare();
     }
 
-    fn watch(&mut self, keys: &[u8], counter: usize, wanted: usize, delay: Duration) {
+    fn watch(&mut self, keys: &[u8], counter: usize, wanted: usize, delay: Option<Duration>) {
         let (counters, tickets, tries) = (self.counters.clone(), self.tickets.clone(), self.tries[0].clone());
-        let watch = self.purgatory.watch(keys.iter().copied(), delay, move || {
+        let given_back = self.given_back[0].clone();
+        let watch = self.purgatory.watch(keys.iter().copied(), delay.unwrap_or(DAY), move || {
             tries.fetch_add(1, Ordering::Relaxed);
             let holds = counters[counter].load(Ordering::Relaxed) >= wanted;
             holds.then(|| tickets.fetch_add(1, Ordering::Relaxed))
         });
         let keys = keys.iter().copied().collect();
-        let deadline = Instant::now() + delay;
-        let watch = spawn(watch);
+        let deadline = delay.map(|delay| Instant::now() + delay);
+        let watch = spawn(watch.give_back(move |ticket| given_back.lock().unwrap().push(ticket)));
         self.list.push(Naive { keys, counter, wanted, deadline, outcome: None, watch });
         let n = self.list.len() - 1;
         if self.complete(&[n]) == 0 {
             self.tries[1].fetch_add(1, Ordering::Relaxed);
             if self.is_shut_down {
                 self.end(&[n], WatchError::Cancelled);
-            } else if delay.is_zero() {
+            } else if delay.is_some_and(|delay| delay.is_zero()) {
                 self.end(&[n], WatchError::Expired);
             }
         }
-        self.told(n);
+        if delay.is_some() {
+            self.told(n);
+        }
     }
 
     /// In the order of the list, as they are polled.
@@ -237,21 +250,22 @@ impl Model {
     }
 
     fn compare(&mut self) {
-        // Those that were told have left the list.
+        // Those that were told leave the list.
         for n in (0..self.list.len()).rev() {
-            let naive = &self.list[n];
-            if naive.outcome.is_some() {
-                if !futures::future::FusedFuture::is_terminated(&*naive.watch) {
-                    assert!(naive.watch.is_woken());
-                    self.told(n);
-                }
-                self.list.remove(n);
+            let Naive { deadline: Some(_), outcome: Some(_), watch, .. } = &self.list[n] else { continue };
+            if !futures::future::FusedFuture::is_terminated(&**watch) {
+                assert!(watch.is_woken());
+                self.told(n);
             }
+            self.list.remove(n);
         }
-        let pending = self.list.len();
-        let watched = self.list.iter().map(|naive| naive.keys.len().max(1)).sum();
+        let places = self.list.iter().filter(|naive| naive.outcome.is_none());
+        let pending = places.clone().count();
+        let watched = places.map(|naive| naive.keys.len().max(1)).sum();
         assert_eq!((self.purgatory.watched(), self.purgatory.delayed()), (watched, pending));
-        assert_eq!(self.wheel.pending(), pending);
+        let timers = self.list.iter().filter(|naive| naive.watch.deadline().is_some());
+        assert_eq!(self.wheel.pending(), timers.count());
+        assert_eq!(*self.given_back[0].lock().unwrap(), *self.given_back[1].lock().unwrap());
         assert_eq!(self.tries[0].load(Ordering::Relaxed), self.tries[1].load(Ordering::Relaxed));
         assert_eq!(Arc::strong_count(&self.counters), 1 + pending, "one for each condition");
         assert_eq!(self.tickets.load(Ordering::Relaxed), self.next_ticket);
@@ -273,9 +287,12 @@ proptest! {
                 }
                 model.apply(step).await;
             }
-            let rest = model.list.len();
             model.apply(Step::Advance(ms(30))).await;
-            assert!(model.list.is_empty(), "{rest} were pending");
+            assert!(model.list.iter().all(|naive| naive.deadline.is_none()), "some are late");
+            for _ in 0..model.list.len() {
+                model.apply(Step::Drop(0)).await;
+            }
+            assert_eq!(model.wheel.pending(), 0);
         });
     }
 }

@@ -1,4 +1,4 @@
-//! How an operation completes, expires and is withdrawn, and what it leaves behind.
+//! How an operation completes and expires.
 
 use std::time::Duration;
 
@@ -68,20 +68,6 @@ async fn one_operation_may_have_ten_thousand_keys() {
     level.set(1);
     assert_eq!((purgatory.check("9999"), counts(&purgatory)), (1, (0, 0)));
     assert_eq!(watch.await, Ok(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_future_takes_its_operation_its_condition_and_its_timer_with_it() {
-    let wheel = TimingWheel::new();
-    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
-    let mut polled = spawn(purgatory.watch(["a", "b"], DAY, level.at_least(1)));
-    let unpolled = purgatory.watch(["a"], DAY, level.at_least(1));
-    assert_pending!(polled.poll());
-    assert_eq!((counts(&purgatory), level.conditions(), wheel.pending()), ((3, 2), 2, 2));
-    drop(polled);
-    assert_eq!((counts(&purgatory), level.conditions(), wheel.pending()), ((1, 1), 1, 1));
-    drop(unpolled);
-    assert_eq!((counts(&purgatory), level.conditions(), wheel.pending()), ((0, 0), 0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! A user's code that panics: who gets the panic, and that nobody else loses anything.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
 use futures::FutureExt;
@@ -158,4 +158,34 @@ async fn a_condition_whose_drop_panics_harms_nobody_and_completes() {
         assert_eq!(other.await.is_ok(), !["cancel", "shutdown"].contains(&how), "{how}");
         assert_eq!(counts(&purgatory), (0, 0));
     }
+}
+
+/// A key of an operation that its own condition drops, so that a check has the last reference.
+#[derive(PartialEq, Eq, Hash)]
+struct TouchyKey(Option<Touchy>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Touchy;
+
+impl Drop for Touchy {
+    fn drop(&mut self) {
+        panic!("the drop of a key");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_drop_panics_at_the_end_of_a_try_does_not_end_the_check() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let slot = Arc::new(Mutex::new(None));
+    let (own, mut holds) = (slot.clone(), level.at_least(1));
+    let keys = [TouchyKey(None), TouchyKey(Some(Touchy))];
+    let drops = purgatory.watch(keys, DAY, move || {
+        drop(own.lock().unwrap().take());
+        holds()
+    });
+    *slot.lock().unwrap() = Some(drops);
+    let other = purgatory.watch([TouchyKey(None)], DAY, level.at_least(1));
+    level.set(1);
+    assert_eq!((purgatory.check(&TouchyKey(None)), counts(&purgatory)), (2, (0, 0)));
+    assert_eq!(other.await, Ok(1));
 }

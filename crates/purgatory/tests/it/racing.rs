@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -143,30 +143,31 @@ fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
     assert_eq!((counts(&purgatory), Arc::strong_count(&alive)), ((0, 0), 1));
 }
 
-/// An operation that is just being tried by a check on another thread, which has looked before the condition holds.
+/// An operation that is just being tried by a check on another thread, which goes on when it is told to.
 struct BeingTried {
     purgatory: Purgatory<u8>,
-    watch: task::Spawn<Watch<u32>>,
+    watch: task::Spawn<Watch<(u32, ThreadId)>>,
     holds: Arc<AtomicBool>,
     goes_on: Sender<()>,
     check: thread::JoinHandle<usize>,
 }
 
 impl BeingTried {
-    fn new(delay: Duration) -> Self {
+    /// The condition completes with the number of the try, and the thread. `holds` is for the try that goes on.
+    fn new(delay: Duration, holds: bool) -> Self {
         let purgatory: Purgatory<u8> = Purgatory::new(&TimingWheel::new());
-        let holds = Arc::new(AtomicBool::new(false));
+        let holds = Arc::new(AtomicBool::new(holds));
         let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
         let (seen, mut tries) = (holds.clone(), 0);
         let mut watch = task::spawn(purgatory.watch([1], delay, move || {
             tries += 1;
-            let holds = seen.load(Ordering::SeqCst);
             // Twice by `watch`, before and after it is in its list.
+            let holds = tries > 2 && seen.load(Ordering::SeqCst);
             if tries == 3 {
                 looked.send(()).unwrap();
                 go_on.recv_timeout(HANG_GUARD).unwrap();
             }
-            holds.then_some(tries)
+            holds.then(|| (tries, thread::current().id()))
         }));
         assert_pending!(watch.poll());
         let checker = purgatory.clone();
@@ -176,28 +177,42 @@ impl BeingTried {
     }
 }
 
-/// The check gives it back after the deadline.
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_is_being_tried_as_the_deadline_comes_is_tried_once_more() {
-    let BeingTried { mut watch, holds, goes_on, check, .. } = BeingTried::new(Duration::from_millis(10));
-    holds.store(true, Ordering::SeqCst);
-    advance(Duration::from_millis(20)).await;
-    assert_pending!(watch.poll());
-    goes_on.send(()).unwrap();
-    check.join().unwrap();
-    assert_eq!(assert_ready!(watch.poll()), Ok(4));
+async fn a_condition_that_is_being_tried_is_tried_once_more_for_a_check_and_the_deadline_and_not_for_a_cancel()
+ {
+    for what in ["check", "deadline", "cancel"] {
+        let BeingTried { purgatory, mut watch, holds, goes_on, check } =
+            BeingTried::new(Duration::from_millis(10), false);
+        holds.store(true, Ordering::SeqCst);
+        match what {
+            "check" => assert_eq!(purgatory.check(&1), 0, "it is left to the other thread"),
+            "cancel" => assert_eq!(purgatory.cancel(&1), 0, "it is left to the other thread"),
+            _ => {
+                advance(Duration::from_millis(20)).await;
+                assert_pending!(watch.poll());
+            }
+        }
+        let checker = check.thread().id();
+        goes_on.send(()).unwrap();
+        assert_eq!(check.join().unwrap(), usize::from(what != "cancel"));
+        assert!(watch.is_woken());
+        let outcome = if what == "cancel" { Err(WatchError::Cancelled) } else { Ok((4, checker)) };
+        assert_eq!(assert_ready!(watch.poll()), outcome);
+    }
 }
 
-/// The check gives it back after another has come, which finds it holding.
 #[tokio::test]
-async fn a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more() {
-    let BeingTried { purgatory, mut watch, holds, goes_on, check } = BeingTried::new(DAY);
-    holds.store(true, Ordering::SeqCst);
-    assert_eq!(purgatory.check(&1), 0, "it is left to the other thread");
+async fn an_output_that_comes_after_its_future_is_dropped_is_given_back_by_the_thread_that_tried() {
+    let BeingTried { purgatory, watch, goes_on, check, .. } = BeingTried::new(DAY, true);
+    let (gave_back, given_back) = channel();
+    let give_back = move |output| gave_back.send((output, thread::current().id())).unwrap();
+    drop(watch.into_inner().give_back(give_back));
+    assert!(given_back.try_recv().is_err(), "it is not known yet whether it holds");
+    let checker = check.thread().id();
     goes_on.send(()).unwrap();
     assert_eq!(check.join().unwrap(), 1);
-    assert!(watch.is_woken());
-    assert_eq!(assert_ready!(watch.poll()), Ok(4));
+    assert_eq!(given_back.try_recv(), Ok(((3, checker), checker)));
+    assert_eq!(counts(&purgatory), (0, 0));
 }
 
 /// Another thread checks whenever the condition is tried.

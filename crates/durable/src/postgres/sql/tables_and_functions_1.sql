@@ -175,7 +175,7 @@ begin
 end $$;
 
 -- Renews the lease of an instance, and removes instances that were silent for too long. With `p_from`, `first_due` is the first
--- due time from then on. It does not look from the beginning: while an old transaction is open, that would read all dead rows,
+-- due time from then on. It does not scan from the beginning: while an old transaction is open, that would read all dead rows,
 -- and the lease would wait.
 create function timingwheel.renew(
     p_epoch bigint, p_lease_ms bigint, p_from bigint,
@@ -568,7 +568,7 @@ begin
         v_errors := v_old.errors;
     end if;
     if p_change = 2 then
-        -- Nothing follows what was cancelled, also if it is revived.
+        -- Nothing follows what was cancelled, also if it is retried.
         if v_old.ending then
             v_old.rule := null;
             v_old.missed := null;
@@ -768,7 +768,7 @@ create function timingwheel.id_text(p_first bigint, p_number bigint) returns tex
 $$;
 
 -- Tells the instances of a timer that is due soon. A commit that notifies holds a lock of the whole server until it is on
--- disk. So one transaction at a time does, and the others leave it to the look that each instance takes a second after any
+-- disk. So one transaction at a time does, and the others leave it to the scan that each instance makes a second after any
 -- hint, for all that is due within two minutes.
 create function timingwheel.hint(p_number bigint, p_due bigint) returns void language plpgsql as $$
 begin

@@ -168,7 +168,7 @@ async fn a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at()
 }
 
 #[tokio::test]
-async fn without_hints_a_look_finds_what_another_program_saves() {
+async fn without_hints_a_scan_finds_what_another_program_saves() {
     let (url, calls) = (database().await, Calls::default());
     let options = timingwheel_durable::PostgresOptions::new(&url).expect("an address").listen(false);
     let quiet = PostgresStore::connect_with(options, tokio_postgres::NoTls).await.expect("a store");

@@ -24,6 +24,7 @@ pub(crate) struct Server {
     life: Option<Child>,
     port: u16,
     user: Option<(u32, u32)>,
+    connections: u16,
 }
 
 /// Where `initdb` and `postgres` are.
@@ -70,6 +71,11 @@ fn user(folder: &Path) -> Option<(u32, u32)> {
 impl Server {
     /// Starts one. In memory, where the system has files there: what is proved here needs no disk.
     pub(crate) fn start() -> Self {
+        Self::with_connections(300)
+    }
+
+    /// Starts one that takes so many connections.
+    pub(crate) fn with_connections(connections: u16) -> Self {
         let programs = programs();
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { env::temp_dir() };
@@ -84,7 +90,7 @@ impl Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        let mut server = Self { folder, life: None, port, user };
+        let mut server = Self { folder, life: None, port, user, connections };
         let data = server.data();
         let made = server
             .command(&programs.join("initdb"))
@@ -114,8 +120,8 @@ impl Server {
     pub(crate) fn run(&mut self) {
         let log = self.folder.join("log");
         // `cat` reads until this process closes the pipe, or ends.
-        let script = r#"postgres=$1 data=$2 port=$3 log=$4 folder=$5
-            "$postgres" -D "$data" -p "$port" -k "$folder" -c listen_addresses=127.0.0.1 -c max_connections=300 \
+        let script = r#"postgres=$1 data=$2 port=$3 log=$4 folder=$5 connections=$6
+            "$postgres" -D "$data" -p "$port" -k "$folder" -c listen_addresses=127.0.0.1 -c max_connections=$connections \
                 -c fsync=${FSYNC:-off} -c shared_buffers=256MB -c max_wal_size=4GB -c log_min_messages=warning \
                 >>"$log" 2>&1 </dev/null &
             pid=$!
@@ -125,7 +131,7 @@ impl Server {
             [ -n "$how" ] || rm -rf "$folder""#;
         let mut command = self.command(Path::new("/bin/sh"));
         command.args(["-c", script, "sh"]).arg(programs().join("postgres")).arg(self.data());
-        command.arg(self.port.to_string()).arg(log).arg(&self.folder);
+        command.arg(self.port.to_string()).arg(log).arg(&self.folder).arg(self.connections.to_string());
         let life = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.life = Some(life.expect("a shell"));
         let begin = Instant::now();

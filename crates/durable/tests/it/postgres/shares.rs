@@ -1,4 +1,4 @@
-//! Shards of instances without handlers, and the look of a renewal.
+//! Shards of instances without handlers, and the scan of a renewal.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn an_instance_without_handlers_has_no_shards_and_its_timers_come_elsewher
 }
 
 #[tokio::test]
-async fn a_renewal_looks_from_when_it_is_told_and_without_that_not_at_all() {
+async fn a_renewal_scans_from_when_it_is_told_and_without_that_not_at_all() {
     let url = database().await;
     let store = store(&url).await;
     let owner = store.join(LEASE, true).await.expect("a join");

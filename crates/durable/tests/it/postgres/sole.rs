@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::server::database;
 use super::support::{Calls, Tick, builder, soon, until};
 
-/// Short, as who was followed hears of it when it renews.
+/// Short: a lost instance hears of it when it renews.
 const LEASE: Duration = Duration::from_secs(6);
 
 async fn store(url: &str) -> PostgresStore {
@@ -35,7 +35,7 @@ async fn held(url: &str, calls: &Calls, go: &Arc<Notify>) -> Durable {
 }
 
 #[tokio::test]
-async fn a_program_that_has_all_timers_and_is_followed_is_lost_for_good_and_changes_nothing() {
+async fn a_program_that_has_all_timers_and_is_taken_over_is_lost_for_good_and_changes_nothing() {
     let (url, of_old, of_new) = (database().await, Calls::default(), Calls::default());
     let (go, let_go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let old = held(&url, &of_old, &go).await;

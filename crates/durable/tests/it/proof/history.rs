@@ -128,7 +128,7 @@ fn check_of(text: &str, is_shared: bool) -> Result<Found, Vec<String>> {
         }
     }
     for (name, timer) in &mut timers {
-        // Who was stopped in the middle of a call tells of it later than who has followed.
+        // An owner that was stopped in the middle of a call tells of it later than the one that has taken over.
         timer.calls.sort_unstable_by_key(|(_, attempt)| *attempt);
         let is_twice = |two: &[(i64, i64)]| two[0].0 == two[1].0 || two[0].1 == two[1].1;
         if timer.calls.windows(2).any(is_twice) {

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 #[derive(Clone)]
 pub(crate) struct Leased {
     memory: MemoryStore,
-    /// Who is followed is so for good.
+    /// An owner that is taken over is lost for good.
     is_sole: bool,
     state: Arc<Mutex<Standings>>,
     hints: Arc<Hints>,
@@ -29,7 +29,7 @@ struct Standings {
     expires_at: Instant,
     renewals: u64,
     /// How many of them were asked for what is first due.
-    looks: u64,
+    scans: u64,
     left: Vec<u64>,
     /// Somebody holds these.
     locked: HashSet<u64>,
@@ -49,7 +49,7 @@ impl Leased {
             lease: Duration::ZERO,
             expires_at: Instant::now(),
             renewals: 0,
-            looks: 0,
+            scans: 0,
             left: Vec::new(),
             locked: HashSet::new(),
         };
@@ -98,8 +98,8 @@ impl Leased {
         self.state().renewals
     }
 
-    pub(crate) fn looks(&self) -> u64 {
-        self.state().looks
+    pub(crate) fn scans(&self) -> u64 {
+        self.state().scans
     }
 
     /// Who has left in order.
@@ -137,7 +137,7 @@ impl Store for Leased {
         let mut to_do = all.iter().filter(|timer| timer.state == State::Stored);
         let first_due = to_do.find(is_asked).map(|timer| timer.timer.due());
         let mut state = self.state();
-        state.looks += u64::from(from.is_some());
+        state.scans += u64::from(from.is_some());
         let standing = match state.epoch == owner.epoch {
             true => Standing::Same,
             false if self.is_sole => Standing::Lost,

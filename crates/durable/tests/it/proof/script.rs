@@ -73,7 +73,7 @@ impl Hook for Script {
 pub(crate) struct Rig<S = MemoryStore> {
     pub(crate) wheel: TimingWheel,
     pub(crate) store: S,
-    pub(crate) clock: Arc<SetClock>,
+    pub(crate) clock: SetClock,
     pub(crate) script: Script,
     calls: Arc<AtomicU64>,
     pub(crate) began: tokio::time::Instant,
@@ -94,7 +94,7 @@ impl<S: Store + Clone> Rig<S> {
         Self {
             wheel: TimingWheel::new(),
             store,
-            clock: Arc::new(SetClock::starting_at(Timestamp::UNIX_EPOCH)),
+            clock: SetClock::starting_at(Timestamp::UNIX_EPOCH),
             script: Script::default(),
             calls: Arc::default(),
             began: tokio::time::Instant::now(),

@@ -60,7 +60,7 @@ async fn an_instance_that_is_stopped_while_it_joins_again_leaves_its_share() {
 #[tokio::test(start_paused = true)]
 async fn what_an_instance_saves_after_it_has_joined_again_is_armed_at_once() {
     let rig = Rig::on(Leased::new());
-    // It looks for what others have saved each third of that.
+    // It scans for what others have saved each third of that.
     let durable = rig.builder().lease(secs(600)).start().await.unwrap();
     durable.at(rig.at(50), &Tick(0)).save().await.unwrap();
     rig.wheel.sleep(secs(1)).await;
@@ -103,18 +103,18 @@ async fn what_others_have_saved_is_found_without_hints_and_what_was_due_long_ago
         rig.wheel.sleep_until(rig.began + secs(seconds)).await;
         save(number, i64::try_from(seconds).unwrap() + 1).await;
         rig.wheel.sleep(secs(11)).await;
-        assert_eq!(rig.calls(), number, "by the look of a renewal");
+        assert_eq!(rig.calls(), number, "by the scan of a renewal");
     }
-    assert!(rig.store.looks() > 0);
+    assert!(rig.store.scans() > 0);
     save(8, -86_400).await;
     rig.wheel.sleep(secs(61)).await;
     assert_eq!(rig.calls(), 8);
-    // One that has something to do looks by calls of its own.
+    // One that has something to do scans by calls of its own.
     durable.after(secs(1), &Tick(500)).save().await.unwrap();
     rig.wheel.sleep(secs(1)).await;
-    let (looks, loads) = (rig.store.looks(), durable.stats().loads);
+    let (scans, loads) = (rig.store.scans(), durable.stats().loads);
     rig.wheel.sleep(secs(400)).await;
-    assert_eq!(rig.store.looks(), looks, "its lease waits for none");
+    assert_eq!(rig.store.scans(), scans, "its lease waits for none");
     assert!(durable.stats().loads >= loads + 30, "{:?}", durable.stats());
 }
 
@@ -153,7 +153,7 @@ async fn with_a_scheduler_outside_hints_are_heard_as_without_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good() {
+async fn an_instance_that_has_the_store_alone_and_is_taken_over_while_it_runs_is_lost_for_good() {
     let rig = Rig::on(Leased::sole());
     let old = rig.builder().lease(secs(30)).start().await.unwrap();
     old.after(secs(1), &Tick(20)).key("runs").save().await.unwrap();

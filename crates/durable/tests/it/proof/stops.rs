@@ -65,7 +65,7 @@ async fn a_leave_that_fails_is_counted_also_where_a_load_hangs() {
     let hook = FailsAndHangs::default();
     let durable = started(hook.clone()).await;
     hook.is_on.store(true, Ordering::Relaxed);
-    // The runner looks anew then.
+    // The runner loads anew then.
     assert!(durable.after(HOUR, &Tick).save().await.is_err());
     tokio::time::sleep(LIMIT).await;
     assert!(hook.hangs.load(Ordering::Relaxed));

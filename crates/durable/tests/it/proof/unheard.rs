@@ -10,7 +10,7 @@ use super::hooked::Step;
 use super::script::{Rig, Tick, What, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_move_a_save_and_a_revival_whose_answers_are_lost_are_armed_all_the_same() {
+async fn a_move_a_save_and_a_retry_whose_answers_are_lost_are_armed_all_the_same() {
     let rig = Rig::new();
     let durable = rig.start().await;
     durable.at(rig.at(5_000), &Tick(0)).key("far").save().await.unwrap();
@@ -31,9 +31,9 @@ async fn a_move_a_save_and_a_revival_whose_answers_are_lost_are_armed_all_the_sa
     rig.wheel.sleep(secs(10)).await;
     assert_eq!(durable.list(Page { buried: true, ..Page::default() }).await.unwrap().len(), 1);
     rig.script.next("unbury", Step::After, What::Fail);
-    assert!(matches!(durable.revive(id).await, Err(Error::Store { .. })));
+    assert!(matches!(durable.retry_buried(id).await, Err(Error::Store { .. })));
     rig.wheel.sleep(secs(1)).await;
-    assert_eq!(durable.stats().buried, 2, "revived, and buried again");
+    assert_eq!(durable.stats().buried, 2, "retried, and buried again");
     assert!(rig.script.is_over());
 }
 
@@ -65,7 +65,7 @@ async fn a_move_whose_caller_has_gone_is_armed_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile() {
+async fn a_cancel_is_not_answered_removed_where_another_owner_has_taken_over_meanwhile() {
     let rig = Rig::new();
     let old = rig.start().await;
     rig.begun_ahead(&old).await;
@@ -87,7 +87,7 @@ async fn a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanw
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_refused_tells_its_owner_that_another_one_has_followed() {
+async fn a_result_that_is_refused_tells_its_owner_that_another_one_has_taken_over() {
     let rig = Rig::new();
     let old = rig.start().await;
     old.after(secs(1), &Tick(5)).save().await.unwrap();
@@ -101,7 +101,7 @@ async fn a_result_that_is_refused_tells_its_owner_that_another_one_has_followed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_was_followed_takes_no_saves_and_no_moves() {
+async fn a_lost_owner_takes_no_saves_and_no_moves() {
     let rig = Rig::new();
     let old = rig.start().await;
     old.after(secs(1), &Tick(5)).key("k").save().await.unwrap();

@@ -53,7 +53,7 @@ async fn an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more()
     let stats = durable.stats();
     assert_eq!((stats.retried, stats.buried, stats.done), (4, 1, 1));
 
-    assert!(matches!(durable.revive(id).await.unwrap(), Taken::Stored(_)));
+    assert!(matches!(durable.retry_buried(id).await.unwrap(), Taken::Stored(_)));
     rig.sleep(1.0).await;
     assert_eq!(rig.book.calls().last().unwrap().run.attempt, 1);
     assert_eq!(durable.cancel("always").await.unwrap(), timingwheel_durable::Cancelled::Removed);

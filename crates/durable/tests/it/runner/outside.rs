@@ -3,21 +3,25 @@
 use std::sync::{Arc, Mutex};
 
 use timingwheel_durable::store::Near;
-use timingwheel_durable::{CallBack, Cancelled, Durable, MemoryStore, Outside, OutsideStore};
+use timingwheel_durable::{CallBack, Cancelled, Durable, MemoryStore, Outside};
 
+use self::store::OutsideStore;
 use super::support::{Rig, at, note, secs};
 
 const HOUR: f64 = 3_600.0;
 
-async fn store(rig: &Rig) -> OutsideStore {
+#[path = "../../../examples/outside/store.rs"]
+mod store;
+
+async fn outside_store(rig: &Rig) -> OutsideStore {
     let builder = Durable::builder(&rig.wheel, MemoryStore::new()).clock(rig.clock.clone());
     OutsideStore::start(builder).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_far_is_handed_over_and_called_back_without_a_look_at_the_store() {
+async fn what_is_far_is_handed_over_and_called_back_without_a_scan_of_the_store() {
     let rig = Rig::new();
-    let outside = store(&rig).await;
+    let outside = outside_store(&rig).await;
     let durable = rig.builder().outside(outside.clone(), secs(86_400)).start().await.unwrap();
     rig.sleep(1.0).await;
     let loads = durable.stats().loads;

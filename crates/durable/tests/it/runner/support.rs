@@ -77,13 +77,13 @@ pub(crate) fn secs(seconds: u64) -> Duration {
 pub(crate) struct Rig {
     pub(crate) wheel: TimingWheel,
     pub(crate) store: MemoryStore,
-    pub(crate) clock: Arc<SetClock>,
+    pub(crate) clock: SetClock,
     pub(crate) book: Book,
 }
 
 impl Rig {
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(SetClock::starting_at(start()));
+        let clock = SetClock::starting_at(start());
         Self { wheel: TimingWheel::new(), store: MemoryStore::new(), clock, book: Book::default() }
     }
 

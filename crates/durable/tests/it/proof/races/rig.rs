@@ -72,7 +72,7 @@ type Calls = Arc<Mutex<Vec<(i64, i64)>>>;
 
 pub(super) struct Race {
     wheel: TimingWheel,
-    pub(super) clock: Arc<SetClock>,
+    pub(super) clock: SetClock,
     pub(super) gates: Gates,
     calls: Calls,
     pub(super) durable: Durable,
@@ -99,7 +99,7 @@ async fn settle() {
 
 impl Race {
     pub(super) async fn new() -> Self {
-        let (wheel, clock) = (TimingWheel::new(), Arc::new(SetClock::starting_at(start())));
+        let (wheel, clock) = (TimingWheel::new(), SetClock::starting_at(start()));
         let (gates, calls) = (Gates::default(), Calls::default());
         let store = Hooked { store: MemoryStore::new(), hook: gates.clone() };
         let (notes, now) = (calls.clone(), clock.clone());

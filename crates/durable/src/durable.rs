@@ -1,0 +1,486 @@
+//! The handle: saves, cancels and moves timers, shows them, and retries or deletes buried ones.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use timingwheel::TimingWheel;
+use timingwheel_calendar::Plan;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::handler::Kind;
+use crate::health::Stats;
+use crate::id::TimerId;
+use crate::runner::{Command, End, GRACE, Stopped, TakeBack, TookBack};
+use crate::save::{Save, Saving, SavingSeries};
+use crate::shared::Shared;
+use crate::store::{Answered, Counts, ErasedStore, Move, Near, Page, Removal, Store, Stored, Taken, Which};
+
+/// Timers that outlive the process. A store keeps them, and handlers are called for them when they are due.
+///
+/// Cloning is cheap, and all clones are the same `Durable`. When the last clone is dropped, no more timers begin.
+/// Running handlers go on to their end, and their results are stored. [`stop`](Self::stop) does the same within a time
+/// limit, and returns what became of the timers.
+///
+/// # Promises
+/// - The handler of a saved timer is called at its time, **at least once**, even if the process is killed in between.
+///   If the process dies before the result of an attempt is stored, the attempt is made again, with a higher number.
+/// - No handler is called before the time of its timer, by the wall clock.
+/// - No handler is called after a cancel has answered [`Removed`](crate::Cancelled::Removed).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), timingwheel_durable::Error> {
+/// use std::time::Duration;
+///
+/// use serde::{Deserialize, Serialize};
+/// use timingwheel::TimingWheel;
+/// use timingwheel_durable::{Answer::Done, Cancelled, Durable, Kind, MemoryStore, Run};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct CancelOrder {
+///     order: u64,
+/// }
+///
+/// impl Kind for CancelOrder {
+///     const KIND: &'static str = "cancel-order";
+/// }
+///
+/// let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new())
+///     .on(|CancelOrder { order }, _: Run| async move {
+///         println!("order {order} was not paid");
+///         Ok(Done)
+///     })
+///     .start()
+///     .await?;
+/// let month = Duration::from_secs(30 * 86_400);
+/// durable.after(month, &CancelOrder { order: 42 }).key("order-42").save().await?;
+///
+/// // It is paid.
+/// assert_eq!(durable.cancel("order-42").await?, Cancelled::Removed);
+/// durable.stop(Duration::from_secs(20)).await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Durable(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) wheel: TimingWheel,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) store: Arc<dyn ErasedStore>,
+    pub(crate) saves: mpsc::UnboundedSender<Save>,
+    pub(crate) runner: mpsc::UnboundedSender<Command>,
+    pub(crate) unique: AtomicU64,
+    pub(crate) runtime: Handle,
+    /// Calls that go on without their callers each hold it to be read. A stop waits for it.
+    pub(crate) calls: Arc<RwLock<()>>,
+}
+
+/// The last handle goes.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A runner that has stopped takes no messages.
+        drop(self.runner.send(Command::Stop(None)));
+    }
+}
+
+impl Durable {
+    /// Durable timers on this wheel and in this store.
+    pub fn builder<S: Store>(wheel: &TimingWheel, store: S) -> Builder {
+        Builder::new(wheel, store)
+    }
+
+    /// A timer that is due at `due`. If `due` is in the past, the timer is due at once. A fraction of a millisecond
+    /// counts as a whole one.
+    pub fn at<K: Kind>(&self, due: Timestamp, payload: &K) -> Saving<&Durable> {
+        Saving::new(self, due, payload)
+    }
+
+    /// A timer that is due `delay` from now, by the wall clock, but not after the end of the year 9999.
+    pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<&Durable> {
+        let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
+        self.at(self.now().saturating_add(delay).unwrap_or(Timestamp::MAX), payload)
+    }
+
+    /// A series: timers that are due by a rule of `timingwheel-calendar`, one after the other, under one name.
+    ///
+    /// A second save of the same series changes nothing, so a program can save its series at each start. A save with
+    /// another policy or payload updates the series, and a pending run keeps its time. A save with another rule plans
+    /// the series anew. The [answer](SavingSeries::save) tells which of these was done.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde::{Deserialize, Serialize};
+    /// # use timingwheel::TimingWheel;
+    /// # use timingwheel_durable::{Answer::Done, Durable, Kind, MemoryStore, Missed, Run};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Report;
+    /// # impl Kind for Report {
+    /// #     const KIND: &'static str = "report";
+    /// # }
+    /// use jiff::tz::TimeZone;
+    /// use timingwheel_calendar::Cron;
+    ///
+    /// let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new())
+    ///     .on(|_: Report, run: Run| async move {
+    ///         println!("the report of {}", run.scheduled());
+    ///         Ok(Done)
+    ///     })
+    ///     .start()
+    ///     .await?;
+    /// let evenings = Cron::parse("0 17 * * MON-FRI")?.in_zone(TimeZone::get("Europe/Berlin")?);
+    /// durable.every("evening-report", evenings, &Report).missed(Missed::once()).save().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn every<K: Kind>(
+        &self,
+        name: impl Into<String>,
+        plan: impl Into<Plan>,
+        payload: &K,
+    ) -> SavingSeries<'_> {
+        SavingSeries::new(self, name.into(), plan.into(), payload)
+    }
+
+    /// The timers of a page. They are either the stored and begun timers, in the order of their due times, or the
+    /// [buried](crate::store::Buried) timers.
+    ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use timingwheel_durable::store::Page;
+    /// use timingwheel_durable::{Durable, Error};
+    ///
+    /// /// Prints all dead letters, a page of a hundred at a time.
+    /// async fn dead_letters(durable: &Durable) -> Result<(), Error> {
+    ///     let mut page = Page { buried: true, ..Page::default() };
+    ///     loop {
+    ///         let timers = durable.list(page.clone()).await?;
+    ///         for stored in &timers {
+    ///             println!("{} {}: {:?}", stored.timer.id(), stored.kind, stored.failures.last());
+    ///         }
+    ///         let Some(last) = timers.last() else { return Ok(()) };
+    ///         page.after = last.timer.place();
+    ///     }
+    /// }
+    /// ```
+    pub async fn list(&self, page: Page) -> Result<Vec<Stored>, Error> {
+        self.0.store.clone().list(page).await
+    }
+
+    /// The timer with this id or key, if it is stored or has begun.
+    ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use timingwheel_durable::{Durable, Error};
+    /// async fn is_to_be_cancelled(durable: &Durable, order: u64) -> Result<bool, Error> {
+    ///     Ok(durable.get(format!("order-{order}")).await?.is_some())
+    /// }
+    /// ```
+    pub async fn get(&self, which: impl Into<Which>) -> Result<Option<Stored>, Error> {
+        self.0.store.clone().get(which.into()).await
+    }
+
+    /// The number of timers that are stored, begun and buried.
+    ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn count(&self) -> Result<Counts, Error> {
+        self.0.store.clone().count().await
+    }
+
+    /// Statistics since the start, and the present state.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.0.shared.stats().clone()
+    }
+
+    /// The time by the wall clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.shared.now()
+    }
+
+    /// Begins no more timers, waits up to `limit` for the handlers that run, and stores their results. After the limit
+    /// it drops the handlers that still run, and gives their timers back to the store. When `stop` returns, no handler
+    /// runs any more, except handlers that [block their threads](Stopped::left_running).
+    ///
+    /// If handlers block their threads or the store is slow, `stop` returns up to four seconds after the limit. So let
+    /// a supervisor wait longer than that before it kills the process.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, it goes on by itself.
+    pub async fn stop(&self, limit: Duration) -> Stopped {
+        self.0.shared.stats().stopped = true;
+        let (reply, stopped) = oneshot::channel();
+        drop(self.0.runner.send(Command::Stop(Some((limit, reply)))));
+        // A runner that had stopped before has nothing to tell.
+        let stopped = stopped.await.unwrap_or_default();
+        // The store may hang.
+        let _ = tokio::time::timeout(GRACE, self.0.calls.write()).await;
+        stopped
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let stats = self.0.shared.stats();
+        match (stats.stopped || self.0.wheel.is_ended(), stats.lost, stats.failed) {
+            (true, ..) => Err(Error::Stopped),
+            (_, true, _) => Err(Error::Lost),
+            (.., true) => Err(Error::Failed),
+            _ => Ok(()),
+        }
+    }
+
+    /// A number that no other timer of the store has: epochs are used once.
+    pub(crate) fn unique(&self, due: Timestamp, kind: &str) -> u64 {
+        let count = self.0.unique.fetch_add(1, Ordering::Relaxed);
+        self.0.store.number(self.0.shared.owner(), count, due, kind)
+    }
+}
+
+impl fmt::Debug for Durable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Durable").field("epoch", &self.0.shared.owner().epoch).finish_non_exhaustive()
+    }
+}
+
+/// The answer to a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The timer is gone: no handler is called for it.
+    Removed,
+    /// Its handler has been called, for this attempt, and may have ended by now. Nothing follows: no other attempt, and
+    /// no other occurrence of its series. There is one exception: if the process dies before the attempt ends, the
+    /// timer is attempted again.
+    ///
+    /// If instances share a store, another instance may have begun the timer and not called the handler yet. If that
+    /// instance stops, it gives the timer back, and the handler is not called. A second cancel then answers
+    /// [`Removed`](Self::Removed). A cancel also answers "running" if somebody has edited the
+    /// timer's row in the database, so that it cannot be read.
+    Running(u32),
+    /// There is no such timer: it is done, was removed before, or never existed.
+    NotFound,
+}
+
+/// The answer to a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It is due at another time now. Its id is the same.
+    Moved(TimerId),
+    /// Its handler has been called, for this attempt.
+    Running(u32),
+    /// There is no such timer.
+    NotFound,
+}
+
+/// How long a cancel waits for an instance that may give a timer back, at the most, and how often it asks.
+const GIVEN_BACK: Duration = Duration::from_millis(500);
+const ASKS_AGAIN: Duration = Duration::from_millis(25);
+
+/// A stop waits until nobody holds it.
+pub(crate) type Calling = Arc<OwnedRwLockReadGuard<()>>;
+
+impl Durable {
+    /// Cancels a timer, by its id or its key. This succeeds until the handler is called, or until another instance has
+    /// begun the timer.
+    ///
+    /// A cancel of a series ends the series.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the timer may be removed or not.
+    ///
+    /// # Errors
+    /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
+    pub async fn cancel(&self, which: impl Into<Which>) -> Result<Cancelled, Error> {
+        let calling = self.calling().await?;
+        let mut which = which.into();
+        let _cancelling = Arc::clone(&self.0.shared.cancels);
+        // The attempt that this call was told of. From there on nothing follows it.
+        let mut begun = None;
+        let mut asked_at = Instant::now();
+        loop {
+            match self.on_its_own(&calling, self.0.store.clone().cancel(which.clone())).await? {
+                // It ended meanwhile, and nothing followed because of this call.
+                Removal::NotFound => {
+                    return Ok(begun.map_or(Cancelled::NotFound, |(_, attempt)| Cancelled::Running(attempt)));
+                }
+                Removal::Removed(near) => {
+                    drop(self.0.runner.send(Command::Removed(near)));
+                    return Ok(Cancelled::Removed);
+                }
+                Removal::Running(id, attempt) => {
+                    // By the next question, the key may belong to another timer.
+                    which = Which::Id(id);
+                    let is_first = begun.replace((id, attempt)) != Some((id, attempt));
+                    match self.take_back(id, End::Cancelled).await {
+                        TookBack::Yes => return Ok(Cancelled::Removed),
+                        TookBack::Gone => return Ok(Cancelled::NotFound),
+                        TookBack::Runs => return Ok(Cancelled::Running(attempt)),
+                        TookBack::AskAgain => {}
+                        // Another instance may have begun it ahead of its time, and give it back as it stops.
+                        TookBack::Unknown if is_first => asked_at = Instant::now(),
+                        TookBack::Unknown if self.may_be_given_back(id, asked_at) => {
+                            tokio::time::sleep(ASKS_AGAIN).await;
+                        }
+                        TookBack::Unknown => return Ok(Cancelled::Running(attempt)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether another instance may have begun the timer without calling its handler yet. An instance begins timers up
+    /// to a tenth of a second ahead. If it gives one back, the store may know that a tenth of a second later.
+    fn may_be_given_back(&self, id: TimerId, asked_at: Instant) -> bool {
+        let passed = self.now().duration_since(id.first_due());
+        self.0.store.is_shared()
+            && passed < SignedDuration::from_millis(300)
+            && asked_at.elapsed() < GIVEN_BACK
+    }
+
+    /// Moves a timer to another time, earlier or later, by its id or its key. This succeeds until the handler is
+    /// called, or until another instance has begun the timer.
+    ///
+    /// Only this occurrence of a series moves. The next occurrence follows the rule, as if this one had not moved.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the timer may be moved or not.
+    ///
+    /// # Errors
+    /// [`Error::Store`], after which the timer is moved or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
+    pub async fn reschedule(&self, which: impl Into<Which>, due: Timestamp) -> Result<Moved, Error> {
+        let which = which.into();
+        let mut unknown = None;
+        loop {
+            let moving = self.0.store.clone().reschedule(which.clone(), due);
+            let moved = |moved: &Move| if let Move::Moved { to, .. } = moved { Some(*to) } else { None };
+            match self.tell_of(moving, moved).await? {
+                Move::NotFound => return Ok(Moved::NotFound),
+                Move::Moved { from: _, to } => return Ok(Moved::Moved(to.id())),
+                Move::Running(id, attempt) => {
+                    let end = End::Again { due, error: None, counts: false };
+                    match self.take_back(id, end).await {
+                        TookBack::Yes => return Ok(Moved::Moved(id)),
+                        TookBack::Runs => return Ok(Moved::Running(attempt)),
+                        TookBack::Gone | TookBack::AskAgain => {}
+                        TookBack::Unknown if unknown == Some((id, attempt)) => {
+                            return Ok(Moved::Running(attempt));
+                        }
+                        TookBack::Unknown => unknown = Some((id, attempt)),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn take_back(&self, id: TimerId, end: End) -> TookBack {
+        let (reply, told) = oneshot::channel();
+        drop(self.0.runner.send(Command::TakeBack(id, TakeBack { end, reply })));
+        // A runner that has stopped has told the store everything.
+        told.await.unwrap_or(TookBack::Unknown)
+    }
+
+    /// The runner has to hear of every stored timer. So it gets the notice also if the caller is dropped.
+    async fn tell_of<T: Send + 'static>(
+        &self,
+        call: Answered<T>,
+        stored: impl FnOnce(&T) -> Option<Near> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (runner, calling) = (self.0.runner.clone(), self.calling().await?);
+        let telling = async move {
+            let answer = call.await;
+            let command = match &answer {
+                Ok(answer) => stored(answer).map(|near| Command::Saved(vec![near])),
+                Err(_) => Some(Command::LoadAnew),
+            };
+            // A runner that has stopped arms nothing.
+            if let Some(command) = command {
+                drop(runner.send(command));
+            }
+            answer
+        };
+        self.on_its_own(&calling, telling).await
+    }
+
+    /// Begins a change, unless a stop has come. The check is last: a stop may come while this waits.
+    pub(crate) async fn calling(&self) -> Result<Calling, Error> {
+        let calling = self.0.calls.clone().read_owned().await;
+        self.check()?;
+        Ok(Arc::new(calling))
+    }
+
+    /// Makes a call of the store in a task of its own: if the caller is dropped, a stop still waits for the call, as a store may go
+    /// on with it and hold its file.
+    async fn on_its_own<T: Send + 'static>(
+        &self,
+        calling: &Calling,
+        call: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let calling = Arc::clone(calling);
+        let task = self.0.runtime.spawn(async move {
+            let answer = call.await;
+            drop(calling);
+            answer
+        });
+        match task.await {
+            Ok(answer) => answer,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime has ended.
+            Err(_) => Err(Error::Stopped),
+        }
+    }
+
+    /// Attempts a buried timer again, now. Its attempts are counted from 1 again.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, it goes on by itself.
+    ///
+    /// # Errors
+    /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
+    pub async fn retry_buried(&self, id: TimerId) -> Result<Taken, Error> {
+        let now = self.now();
+        let retrying = self.0.store.clone().unbury(id, Some(now));
+        let stored = |taken: &Taken| if let Taken::Stored(near) = taken { Some(*near) } else { None };
+        self.tell_of(retrying, stored).await
+    }
+
+    /// Deletes a buried timer.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the timer may be deleted or not.
+    ///
+    /// # Errors
+    /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
+    pub async fn delete_buried(&self, id: TimerId) -> Result<Taken, Error> {
+        let calling = self.calling().await?;
+        self.on_its_own(&calling, self.0.store.clone().unbury(id, None)).await
+    }
+}

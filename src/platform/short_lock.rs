@@ -1,0 +1,124 @@
+//! The lock of a shard, and of its batch of leftovers.
+
+use std::sync::{Mutex, PoisonError};
+
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+pub(crate) type ShortLockGuard<'a, T> = SpinMutexGuard<'a, T>;
+
+/// A lock that is held for tens of nanoseconds, and for some 10 µs by a turn.
+///
+/// To take it is one locked instruction, to release it none: std's mutex takes a second one to find out whether a thread
+/// sleeps on it. So nobody is woken when this lock is released. A thread that finds it held spins for longer than a turn
+/// holds it. After that its holder is not running, and the thread gets in line. Only the first in line goes on
+/// spinning, with short sleeps in between. Without the line every waiting thread went on spinning, and 32 threads made
+/// a third as many timers as tokio.
+#[derive(Debug)]
+pub(crate) struct ShortLock<T> {
+    lock: SpinMutex<T>,
+    line: Mutex<()>,
+}
+
+impl<T> ShortLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lock: SpinMutex::new(value), line: Mutex::new(()) }
+    }
+
+    /// `None` if the lock is held.
+    pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
+        self.lock.try_lock()
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
+        self.lock.try_lock().unwrap_or_else(|| self.wait())
+    }
+
+    #[cold]
+    fn wait(&self) -> ShortLockGuard<'_, T> {
+        const SPINS: usize = 1_000;
+        /// About as long as a sleeping thread takes to wake.
+        const SLEEP: std::time::Duration = std::time::Duration::from_micros(50);
+        let spin = || {
+            (0..SPINS).find_map(|_| {
+                std::hint::spin_loop();
+                // Read before the lock is tried: an attempt takes the cache line away from the holder.
+                if self.lock.is_locked() { None } else { self.lock.try_lock() }
+            })
+        };
+        spin().unwrap_or_else(|| {
+            let _first = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            loop {
+                if let Some(guard) = spin() {
+                    return guard;
+                }
+                std::thread::sleep(SLEEP);
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::Duration;
+
+    /// How long a holder sleeps: longer than waiting threads spin.
+    const NAP: Duration = Duration::from_millis(2);
+
+    /// Each of `threads` threads adds one under the lock, `rounds` times. Between reading and writing it calls `hold`
+    /// with the number of the round.
+    fn count(threads: usize, rounds: usize, hold: impl Fn(usize) + Sync) -> usize {
+        let counter = ShortLock::new(0);
+        let start = Barrier::new(threads);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    start.wait();
+                    for round in 0..rounds {
+                        let mut counter = counter.lock();
+                        let read = *counter;
+                        hold(round);
+                        *counter = read + 1;
+                    }
+                });
+            }
+        });
+        *counter.lock()
+    }
+
+    #[test]
+    fn many_threads_count_under_it_and_nothing_is_lost() {
+        const THREADS: usize = 8;
+        const ROUNDS: usize = 20_000;
+        assert_eq!(count(THREADS, ROUNDS, |_| std::hint::spin_loop()), THREADS * ROUNDS);
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_holder_that_sleeps_get_through() {
+        const THREADS: usize = 6;
+        const ROUNDS: usize = 60;
+        let hold = |round: usize| {
+            if round.is_multiple_of(10) {
+                thread::sleep(NAP);
+            } else if round.is_multiple_of(3) {
+                thread::yield_now();
+            }
+        };
+        assert_eq!(count(THREADS, ROUNDS, hold), THREADS * ROUNDS);
+    }
+
+    #[test]
+    fn a_holder_that_panics_releases_it() {
+        let lock = ShortLock::new(1);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _guard = lock.lock();
+            panic!("while it is held");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*lock.lock(), 1);
+    }
+}
