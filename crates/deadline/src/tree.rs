@@ -115,11 +115,8 @@ impl Drop for Child {
     fn drop(&mut self) {
         let mut state = self.tree.lock();
         state.children.remove(self.index);
-        let mut left = (None, None);
-        if state.first.node == Some(self.index) {
-            left.0 = mem::take(&mut state.first).waker;
-            left.1 = state.idle_timer();
-        }
+        let is_waited_for = state.first.node == Some(self.index);
+        let left = is_waited_for.then(|| (mem::take(&mut state.first), state.idle_timer()));
         drop(state);
         drop(left);
         // Not by recursion, which a long chain would take too deep.

@@ -183,6 +183,7 @@ fn a_child_that_is_made_while_its_parent_ends_ends_too() {
         let end = model.wait(&child);
         cancels.join().unwrap();
         assert_eq!(root.end(), Some(Ended::Cancelled));
+        assert_eq!(model.wheel.pending(), 0, "a cancelled tree has a timer");
         model.drop_tree([child, root]);
         name(end)
     });
