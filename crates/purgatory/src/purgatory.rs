@@ -149,7 +149,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// [`sleep`](TimingWheel::sleep).
     ///
     /// # Errors
-    /// [`WatchError`](crate::WatchError) tells why the operation did not complete. A wheel is full if
+    /// [`WatchError`] tells why the operation did not complete. A wheel is full if
     /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. On a full wheel an operation either
     /// completes at once, or fails at once with [`CouldNotRun`](crate::WatchError::CouldNotRun) and the wheel's error,
     /// because no condition waits without a deadline. An operation whose deadline has passed needs no timer, and
