@@ -12,7 +12,7 @@
 use std::io;
 use std::time::Duration;
 
-use timingwheel_deadline::Deadline;
+use timingwheel_deadline::ReusableDeadline;
 
 /// For all of an operation.
 const OPERATION: Duration = Duration::from_secs(10);
@@ -23,8 +23,8 @@ const TIGHT: Duration = Duration::from_millis(20);
 const PACE: Duration = Duration::from_millis(40);
 
 /// Gets a value. All limits of all operations of a connection stand in one entry of the wheel.
-async fn get<S: Stream>(deadline: &mut Deadline, server: &mut Connection<S>) -> io::Result<()> {
-    deadline.renew_in(OPERATION);
+async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection<S>) -> io::Result<()> {
+    deadline.start_in(OPERATION);
     deadline.run_in(EACH, server.write_header()).await??;
     deadline.run_in(EACH, server.write_key()).await??;
     deadline.run_in(EACH, server.read_header()).await??;

@@ -228,7 +228,7 @@ fn check(
         // Nearly each operation waits for its server.
         Way::ByName | Way::Deadline => armed >= operations / 2,
         // One for each connection.
-        Way::ByHand | Way::Renewed => (1..=settings.connections as u64).contains(&armed),
+        Way::ByHand | Way::Reusable => (1..=settings.connections as u64).contains(&armed),
     };
     if !is_right {
         return Err(format!("{}: the wheel saw {armed} timers for {operations} operations", way.name()));

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_deadline::{Deadline, DeadlineExt};
+use timingwheel_deadline::{Deadline, DeadlineExt, ReusableDeadline};
 use tokio::select;
 use tokio::time::Instant;
 
@@ -18,12 +18,12 @@ pub(crate) enum Way {
     ByName,
     ByHand,
     Deadline,
-    Renewed,
+    Reusable,
 }
 
 impl Way {
     pub(crate) const ALL: [Self; 6] =
-        [Self::NoLimits, Self::Tokio, Self::ByName, Self::ByHand, Self::Deadline, Self::Renewed];
+        [Self::NoLimits, Self::Tokio, Self::ByName, Self::ByHand, Self::Deadline, Self::Reusable];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Way {
             Self::ByName => "timingwheel::time::timeout",
             Self::ByHand => "one timer, moved by hand",
             Self::Deadline => "a deadline each",
-            Self::Renewed => "a deadline that is renewed",
+            Self::Reusable => "a reusable deadline",
         }
     }
 
@@ -45,7 +45,7 @@ impl Way {
     ) -> io::Result<u64> {
         let mut count = 0;
         let server = &mut server;
-        let mut deadline = wheel.deadline_in(OPERATION);
+        let mut deadline = ReusableDeadline::new(wheel);
         let mut timer = wheel.sleep(OPERATION);
         loop {
             match self {
@@ -54,7 +54,7 @@ impl Way {
                 Self::ByName => timingwheel::time::timeout(OPERATION, by_name(server)).await??,
                 Self::ByHand => by_hand(&mut timer, server).await?,
                 Self::Deadline => by_deadline(&wheel.deadline_in(OPERATION), server).await?,
-                Self::Renewed => get(&mut deadline, server).await?,
+                Self::Reusable => get(&mut deadline, server).await?,
             }
             count += 1;
             if Instant::now() >= until {

@@ -166,51 +166,6 @@ impl Deadline {
         self.reset(instant_in(&self.tree.wheel, after))
     }
 
-    /// Begins anew with `after` from now, as if made by [`deadline_in`](DeadlineExt::deadline_in) on the same wheel. Clones
-    /// and children stay with the deadline that this was before.
-    ///
-    /// For a client that makes one operation after the other, as on a connection of a pool. If there is no clone and no
-    /// child, the memory and the timer serve the next operation. The timer stays armed between operations and does not move
-    /// for a later limit. It fires at the old time, wakes the task, and is armed anew for the limits that the task waits for.
-    /// So with limits of 5 s a connection arms a timer about every 5 s. A limit that is shorter than all before moves the
-    /// timer.
-    ///
-    /// Between operations the timer counts as pending, and the deadline keeps the waker of a task that has waited.
-    ///
-    /// A deadline of [`DeadlineCounters`](crate::DeadlineCounters) is counted, and the next one takes new memory.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_deadline::{DeadlineExt, Ended};
-    /// use tokio::time::sleep;
-    ///
-    /// let (each, operation) = (Duration::from_secs(2), Duration::from_secs(3));
-    /// let mut deadline = TimingWheel::new().deadline_in(operation);
-    /// assert!(deadline.run_in(each, sleep(Duration::from_millis(1500))).await.is_ok());
-    /// assert_eq!(deadline.run_in(each, sleep(Duration::from_millis(1600))).await, Err(Ended::Passed));
-    /// // The next operation.
-    /// deadline.renew_in(operation);
-    /// assert!(deadline.run(sleep(Duration::from_millis(2500))).await.is_ok());
-    /// # }
-    /// ```
-    pub fn renew_in(&mut self, after: Duration) {
-        self.renew_at(instant_in(&self.tree.wheel, after));
-    }
-
-    /// Begins anew with the end at `instant`, as [`renew_in`](Self::renew_in).
-    pub fn renew_at(&mut self, instant: Instant) {
-        match &self.tree.used {
-            // No other thread gets a clone meanwhile. Only the timer may look at the tree.
-            None if Arc::strong_count(&self.tree) == 1 => self.tree.renew(instant),
-            used => *self = Self::root(&self.tree.wheel, instant, used.as_ref().map(|used| &used.counters)),
-        }
-    }
-
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
         self.tree.cancel(self.place());
@@ -229,7 +184,7 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn run<F: IntoFuture>(&self, future: F) -> Run<'_, F::IntoFuture> {
+    pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture, Passed<'_>> {
         Run::new(self.passed(), future.into_future())
     }
 
@@ -247,7 +202,7 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<'_, F::IntoFuture> {
+    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture, Passed<'_>> {
         Run::new(Passed::new(self, Some(limit)), future.into_future())
     }
 

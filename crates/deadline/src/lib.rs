@@ -34,7 +34,7 @@
 //! | an early end | [`cancel`](Deadline::cancel) |
 //! | the deadline of the current task | [`scope`](Deadline::scope), [`Deadline::current`], [`spawn`] |
 //! | over the wire | feature `wire`: layers for tower, by `grpc-timeout` or a header of your own |
-//! | one operation after the other, as on a connection of a pool | [`renew_in`](Deadline::renew_in), the cheapest |
+//! | one operation at a time, as on a connection of a pool | [`ReusableDeadline`], the cheapest |
 //! | how much of their time requests use, how many end and where | [`DeadlineCounters`]; feature `metrics` for exporters |
 //!
 //! # What it costs
@@ -51,8 +51,8 @@
 //! The tree keeps the waker of the task that waited first until its deadline ends or is dropped, also if that task has
 //! ended. That task may be woken once more than it needs.
 //!
-//! Where one operation follows the other, [renew](Deadline::renew_in) the deadline. The operations then share the memory and
-//! the timer, so they allocate nothing and arm a timer only about as often as the shortest limit passes.
+//! Where an operation only needs a time limit for itself and for each of its calls, a [`ReusableDeadline`] costs less than
+//! any other form: no allocation, no lock, and one look at the clock for each call that waits.
 //!
 //! # Coming from `CancellationToken`
 //! | tokio-util | here |
@@ -72,6 +72,7 @@ mod ended;
 pub mod metrics;
 #[cfg(all(test, loom))]
 mod models;
+mod reusable;
 mod run;
 mod stats;
 mod tree;
@@ -81,6 +82,7 @@ pub mod wire;
 pub use current::spawn;
 pub use deadline::{Deadline, DeadlineExt};
 pub use ended::Ended;
+pub use reusable::{ReusableDeadline, ReusablePassed};
 pub use run::{Passed, Run};
 pub use stats::{DEPTHS, DeadlineCounters, DeadlineStats};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::task::coop;
-use tokio::time;
+use tokio::time::{self, Instant};
 
 use crate::Deadline;
 use crate::ended::Ended;
@@ -19,14 +19,12 @@ pub struct Passed<'a> {
     deadline: &'a Deadline,
     limit: Option<Duration>,
     waiting: Waiting,
-    /// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it
-    /// has to.
-    by_tokio: Option<Pin<Box<time::Sleep>>>,
+    by_tokio: ByTokio,
 }
 
 impl<'a> Passed<'a> {
     pub(crate) fn new(deadline: &'a Deadline, limit: Option<Duration>) -> Self {
-        Self { deadline, limit, waiting: Waiting::default(), by_tokio: None }
+        Self { deadline, limit, waiting: Waiting::default(), by_tokio: ByTokio(None) }
     }
 
     #[inline]
@@ -37,36 +35,24 @@ impl<'a> Passed<'a> {
                 Answer::Ended(end) => return Poll::Ready(end),
                 Answer::Pending => return Poll::Pending,
                 Answer::Alone(at) => {
-                    let sleep = by_tokio.get_or_insert_with(|| Box::pin(time::sleep_until(at)));
-                    if sleep.deadline() != at {
-                        sleep.as_mut().reset(at);
-                    }
-                    ready!(pin!(coop::unconstrained(sleep.as_mut())).poll(cx));
+                    ready!(by_tokio.poll_until(at, cx));
                     deadline.tree.reach(at);
                 }
             }
         }
-    }
-
-    /// As the future's poll. `had_budget` tells whether the task had budget left before it polled others.
-    #[inline]
-    fn poll_in_budget(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Ended> {
-        let end = ready!(self.poll_end(cx));
-        // A task that only ever finds its deadline ended has to let others run. But a future that used up the budget does
-        // not escape its deadline by that.
-        if !had_budget || coop::has_budget_remaining() {
-            ready!(coop::poll_proceed(cx)).made_progress();
-        }
-        self.deadline.tree.count(self.deadline.place(), &self.waiting, end);
-        Poll::Ready(end)
     }
 }
 
 impl Future for Passed<'_> {
     type Output = Ended;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        self.get_mut().poll_in_budget(false, cx)
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let end = ready!(self.poll_end(cx));
+        // A task that only ever finds its deadline ended has to let others run.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        self.deadline.tree.count(self.deadline.place(), &self.waiting, end);
+        Poll::Ready(end)
     }
 }
 
@@ -82,32 +68,55 @@ impl fmt::Debug for Passed<'_> {
     }
 }
 
+/// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it has to.
+pub(crate) struct ByTokio(pub(crate) Option<Pin<Box<time::Sleep>>>);
+
+impl ByTokio {
+    /// Ready once `at` has come.
+    ///
+    /// # Panics
+    /// If tokio has no timers here.
+    #[cold]
+    pub(crate) fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(time::sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        pin!(coop::unconstrained(sleep.as_mut())).poll(cx)
+    }
+}
+
 pin_project! {
-    /// A future that ends with a deadline: see [`Deadline::run`](crate::Deadline::run).
+    /// A future that ends with a deadline: see [`Deadline::run`](crate::Deadline::run) and
+    /// [`ReusableDeadline::run`](crate::ReusableDeadline::run). `P` waits for the deadline.
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
-    pub struct Run<'a, F> {
-        passed: Passed<'a>,
+    pub struct Run<F, P> {
+        passed: P,
         #[pin]
         future: F,
     }
 }
 
-impl<'a, F> Run<'a, F> {
-    pub(crate) const fn new(passed: Passed<'a>, future: F) -> Self {
+impl<F, P> Run<F, P> {
+    pub(crate) const fn new(passed: P, future: F) -> Self {
         Self { passed, future }
     }
 }
 
-impl<F: Future> Future for Run<'_, F> {
+impl<F: Future, P: Future<Output = Ended> + Unpin> Future for Run<F, P> {
     type Output = Result<F::Output, Ended>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
-        match this.future.poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => this.passed.poll_in_budget(had_budget, cx).map(Err),
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
         }
+        // A future that used up the budget does not escape its deadline by that.
+        if had_budget && !coop::has_budget_remaining() {
+            return pin!(coop::unconstrained(this.passed)).poll(cx).map(Err);
+        }
+        Pin::new(this.passed).poll(cx).map(Err)
     }
 }

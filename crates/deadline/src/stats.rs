@@ -105,7 +105,7 @@ struct Counts {
 
 /// Of a request that is counted.
 pub(crate) struct Used {
-    pub(crate) counters: DeadlineCounters,
+    counters: DeadlineCounters,
     /// `None` if it had no time left.
     since: Option<Instant>,
 }

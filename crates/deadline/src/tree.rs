@@ -32,7 +32,7 @@ use crate::sync::{Mutex, MutexGuard, Sleep, TimingWheel};
 
 pub(crate) struct Tree {
     pub(crate) wheel: TimingWheel,
-    pub(crate) used: Option<Used>,
+    used: Option<Used>,
     state: Mutex<State>,
 }
 
@@ -150,11 +150,6 @@ impl Tree {
     pub(crate) fn counts(&self) -> (usize, usize) {
         let state = self.lock();
         (state.children.len(), state.others.len())
-    }
-
-    /// Begins anew, for the only one who refers to it. The timer stays: who waits next moves it if it is too late.
-    pub(crate) fn renew(&self, at: Instant) {
-        self.lock().root = Node::new(None, at);
     }
 
     /// Ends a deadline and all below, unless it has ended.

@@ -385,27 +385,3 @@ fn a_further_future_of_a_task_is_told_of_a_cancel_and_of_its_time() {
         name(end)
     });
 }
-
-#[test]
-fn a_deadline_that_is_renewed_while_its_timer_fires_ends_at_its_new_time() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
-        let mut root = model.root(10);
-        let passes = thread::spawn({
-            let model = model.clone();
-            move || {
-                model.wheel.advance(SECOND * 5);
-                model.wheel.advance(SECOND * 15);
-            }
-        });
-        let end = block_on(async {
-            model.poll_once(&root, 5).await;
-            root.renew_at(model.at(20));
-            model.end(&root, Some(SECOND * 15)).await
-        });
-        assert!(model.wheel.current_time() >= model.at(15), "early");
-        passes.join().unwrap();
-        model.drop_tree([root]);
-        name(end)
-    });
-}

@@ -2,7 +2,7 @@
 
 mod ends;
 mod model;
-mod renew;
+mod reusable;
 mod threads;
 mod told;
 #[cfg(feature = "wire")]

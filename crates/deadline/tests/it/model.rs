@@ -22,7 +22,6 @@ enum Op {
     Child { of: usize, after: Option<u64> },
     Wait { on: usize, limit: Option<u64>, task: usize, was_polled: bool },
     Poll { task: usize },
-    Renew { node: usize, after: u64 },
     Reset { node: usize, after: u64 },
     Cancel { node: usize },
     DropNode { node: usize },
@@ -38,7 +37,6 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (any(), proptest::option::of(after()), 0..TASKS, proptest::bool::ANY)
             .prop_map(|(on, limit, task, was_polled)| Op::Wait { on, limit, task, was_polled }),
         1 => (0..TASKS).prop_map(|task| Op::Poll { task }),
-        1 => (any(), after()).prop_map(|(node, after)| Op::Renew { node, after }),
         3 => (any(), after()).prop_map(|(node, after)| Op::Reset { node, after }),
         1 => any().prop_map(|node| Op::Cancel { node }),
         1 => any().prop_map(|node| Op::DropNode { node }),
@@ -174,13 +172,6 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
             Op::Poll { task } => {
                 waiters.iter_mut().filter(|waiter| waiter.task == task).for_each(|it| it.was_polled = true);
                 poll(&model, &mut tasks, &mut waiters, task);
-            }
-            Op::Renew { node: i, after } => {
-                let i = node(i);
-                let Some(mut deadline) = model.nodes[i].real.take() else { continue };
-                let at = now + ms(after);
-                deadline.renew_at(at);
-                model.nodes.push(Node { real: Some(deadline), parent: None, at, cancelled: None });
             }
             Op::Reset { node: i, after } => {
                 let i = node(i);

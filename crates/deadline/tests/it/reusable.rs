@@ -1,20 +1,20 @@
-//! One deadline that begins anew for one operation after the other.
+//! One timer for one operation after the other.
 
 use std::future::{pending, ready};
 
 use timingwheel::TimingWheel;
-use timingwheel_deadline::{DeadlineCounters, DeadlineExt, Ended};
+use timingwheel_deadline::{Ended, ReusableDeadline};
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::task;
 
-use crate::{ms, passed};
+use crate::ms;
 
 #[tokio::test(start_paused = true)]
 async fn operations_do_not_move_the_timer() {
     let wheel = TimingWheel::new();
-    let mut deadline = wheel.deadline_in(ms(0));
+    let mut deadline = ReusableDeadline::new(&wheel);
     for _ in 0..1000 {
-        deadline.renew_in(ms(150));
+        deadline.start_in(ms(150));
         deadline.run_in(ms(100), sleep(ms(1))).await.unwrap();
     }
     let armed = wheel.stats().armed;
@@ -24,10 +24,10 @@ async fn operations_do_not_move_the_timer() {
 #[tokio::test(start_paused = true)]
 async fn each_operation_ends_at_its_own_deadline() {
     for wheel in [TimingWheel::new(), TimingWheel::builder().max_pending(0).build().unwrap()] {
-        let mut deadline = wheel.deadline_in(ms(0));
+        let mut deadline = ReusableDeadline::new(&wheel);
         for limit in [50, 10, 100, 1, 100] {
             let start = Instant::now();
-            deadline.renew_in(ms(limit));
+            deadline.start_in(ms(limit));
             assert_eq!(deadline.instant(), start + ms(limit));
             assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
             assert_eq!(start.elapsed(), ms(limit));
@@ -40,10 +40,11 @@ async fn each_operation_ends_at_its_own_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_is_shorter_than_the_one_before_ends_in_time() {
-    let mut deadline = TimingWheel::new().deadline_in(ms(1000));
+    let mut deadline = ReusableDeadline::new(&TimingWheel::new());
+    deadline.start_in(ms(1000));
     deadline.run(sleep(ms(1))).await.unwrap();
     let start = Instant::now();
-    deadline.renew_in(ms(10));
+    deadline.start_in(ms(10));
     assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
     assert_eq!(start.elapsed(), ms(10));
 }
@@ -51,9 +52,9 @@ async fn an_operation_that_is_shorter_than_the_one_before_ends_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_call_ends_at_its_own_limit_which_begins_when_it_is_pending() {
     for wheel in [TimingWheel::new(), TimingWheel::builder().max_pending(0).build().unwrap()] {
-        let mut deadline = wheel.deadline_in(ms(1000));
+        let mut deadline = ReusableDeadline::new(&wheel);
         assert_eq!(deadline.run_in(ms(20), ready(7)).await, Ok(7));
-        deadline.renew_in(ms(100));
+        deadline.start_in(ms(100));
         let mut call = task::spawn(deadline.run_in(ms(20), pending::<()>()));
         advance(ms(5)).await;
         let start = Instant::now();
@@ -71,46 +72,18 @@ async fn a_call_ends_at_its_own_limit_which_begins_when_it_is_pending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clones_and_children_stay_with_the_operation_before() {
+async fn without_an_operation_there_is_no_deadline_and_the_end_of_the_wheel_changes_nothing() {
     let wheel = TimingWheel::new();
-    let mut deadline = wheel.deadline_in(ms(10));
-    for is_child in [false, true] {
-        let before = if is_child { deadline.child() } else { deadline.clone() };
-        let at = before.instant();
-        let waits = passed(&before);
-        sleep(ms(1)).await;
-        deadline.renew_in(ms(100));
-        assert_eq!(before.instant(), at);
-        deadline.cancel();
-        assert!(!before.has_ended());
-        assert_eq!(waits.await.unwrap(), Ended::Passed);
-        assert_eq!(Instant::now(), at);
-        deadline.renew_in(ms(10));
-        assert!(!deadline.has_ended(), "it was cancelled before");
-    }
-    let mut child = deadline.child();
-    child.renew_in(ms(50));
-    assert_eq!(child.remaining(), ms(50), "no child any more");
-    assert_eq!(wheel.pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_is_counted_when_the_next_one_begins() {
-    let (wheel, counters) = (TimingWheel::new(), DeadlineCounters::new());
-    let mut deadline = counters.deadline_in(&wheel, ms(100));
-    advance(ms(55)).await;
-    deadline.renew_in(ms(100));
-    let clone = deadline.clone();
-    advance(ms(15)).await;
-    deadline.renew_in(ms(0));
-    assert_eq!(counters.stats().used, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0], "a clone is there");
-    advance(ms(10)).await;
-    drop(clone);
-    deadline.renew_in(ms(100));
-    drop(deadline);
-    let stats = counters.stats();
-    assert_eq!(stats.used, [1, 0, 1, 0, 0, 1, 0, 0, 0, 0]);
-    assert_eq!(stats.too_late, 1);
+    let mut deadline = ReusableDeadline::new(&wheel);
+    deadline.run(sleep(ms(1_000_000))).await.unwrap();
+    let start = Instant::now();
+    deadline.start_in(ms(20));
+    let mut waits = task::spawn(deadline.run(pending::<()>()));
+    assert!(waits.poll().is_pending());
+    wheel.shutdown();
+    assert!(waits.is_woken());
+    assert_eq!(waits.await, Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(20));
 }
 
 #[test]
@@ -118,9 +91,20 @@ fn on_a_full_wheel_a_connection_can_go_to_another_runtime() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let wheel = first.block_on(async { TimingWheel::builder().max_pending(0).build() }).unwrap();
-    let mut deadline = wheel.deadline_in(ms(5));
+    let mut deadline = ReusableDeadline::new(&wheel);
+    deadline.start_in(ms(5));
     assert_eq!(first.block_on(deadline.run(pending::<()>())), Err(Ended::Passed));
     drop(first);
-    deadline.renew_in(ms(5));
+    deadline.start_in(ms(5));
     assert_eq!(second.block_on(deadline.run(pending::<()>())), Err(Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_under_a_passed_deadline_lets_other_tasks_run() {
+    let mut deadline = ReusableDeadline::new(&TimingWheel::new());
+    deadline.start_in(ms(0));
+    let other = tokio::spawn(async {});
+    while !other.is_finished() {
+        assert!(deadline.run(pending::<()>()).await.is_err());
+    }
 }

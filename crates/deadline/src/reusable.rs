@@ -1,0 +1,167 @@
+//! [`ReusableDeadline`]: for a connection that has one operation at a time.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use crate::ended::Ended;
+use crate::run::{ByTokio, Run};
+use crate::sync::{Sleep, TimingWheel};
+use crate::tree::instant_in;
+
+/// The deadlines of a connection that has one operation at a time, on one timer that stays armed between them.
+///
+/// [`start_in`](Self::start_in) begins an operation, and [`run_in`](Self::run_in) bounds each of its reads and writes by
+/// the operation's deadline and by a limit of its own. The timer does not move for a later limit. It fires at the old
+/// time, finds that nothing is due, and is armed anew if a future waits. So a connection with limits of 5 s takes a lock
+/// only about every 5 s, allocates nothing, and writes no memory that other tasks read. This holds while one task polls it
+/// and its limits are alike: a shorter limit or another task moves the timer. It is the cheapest form of a limit.
+///
+/// Between operations the timer keeps the waker of the task that waited last, until it fires or this is dropped.
+///
+/// It cannot be cloned, cancelled or given children. If the operation belongs to a request, start it at the earlier of both
+/// ends, and let the request's [`Deadline`](crate::Deadline) [run](crate::Deadline::run) it, if a cancelled request has
+/// to end it.
+///
+/// # Precision
+/// As a [`Deadline`](crate::Deadline#precision), also with [a wheel that is full or has
+/// ended](crate::Deadline#a-wheel-that-is-full-or-has-ended).
+///
+/// # Panics
+/// Polling a future under it panics if the wheel has refused the timer and tokio has no timers there.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_deadline::{Ended, ReusableDeadline};
+/// use tokio::time::sleep;
+///
+/// let each = Duration::from_secs(2);
+/// let mut deadline = ReusableDeadline::new(&TimingWheel::new());
+/// deadline.start_in(Duration::from_secs(3));
+/// assert!(deadline.run_in(each, sleep(Duration::from_millis(1500))).await.is_ok());
+/// assert_eq!(deadline.run_in(each, sleep(Duration::from_millis(1600))).await, Err(Ended::Passed));
+/// // The next operation.
+/// deadline.start_in(Duration::from_secs(3));
+/// assert!(deadline.run(sleep(Duration::from_millis(2500))).await.is_ok());
+/// # }
+/// ```
+pub struct ReusableDeadline {
+    wheel: TimingWheel,
+    /// When the operation ends.
+    end: Instant,
+    /// Fires no later than a future under it has to end.
+    timer: Sleep,
+    by_tokio: ByTokio,
+}
+
+impl ReusableDeadline {
+    /// On `wheel`. Until an operation [starts](Self::start_in) there is no deadline. Nothing is armed until a future is
+    /// pending.
+    #[must_use]
+    pub fn new(wheel: &TimingWheel) -> Self {
+        let timer = wheel.sleep(Duration::MAX);
+        Self { wheel: wheel.clone(), end: timer.deadline(), timer, by_tokio: ByTokio(None) }
+    }
+
+    /// Begins an operation, whose deadline is `after` from now. With more than
+    /// [292 years](timingwheel::Sleep::deadline) it never passes.
+    pub fn start_in(&mut self, after: Duration) {
+        self.start_at(instant_in(&self.wheel, after));
+    }
+
+    /// Begins an operation, whose deadline is at `instant`.
+    pub const fn start_at(&mut self, instant: Instant) {
+        self.end = instant;
+    }
+
+    /// The instant at which the operation's deadline passes.
+    #[must_use]
+    pub const fn instant(&self) -> Instant {
+        self.end
+    }
+
+    /// Runs `future` until the operation's deadline, as [`Deadline::run`](crate::Deadline::run) does.
+    ///
+    /// # Errors
+    /// [`Ended::Passed`] if the deadline came first.
+    pub fn run<F: IntoFuture>(&mut self, future: F) -> Run<F::IntoFuture, ReusablePassed<'_>> {
+        Run::new(ReusablePassed { deadline: self, limit: None, ends: None }, future.into_future())
+    }
+
+    /// Runs `future` until the operation's deadline, or for `limit` from when it is first found pending, if that is
+    /// shorter.
+    ///
+    /// # Errors
+    /// [`Ended::Passed`] if the deadline or the limit came first.
+    pub fn run_in<F: IntoFuture>(
+        &mut self,
+        limit: Duration,
+        future: F,
+    ) -> Run<F::IntoFuture, ReusablePassed<'_>> {
+        Run::new(ReusablePassed { deadline: self, limit: Some(limit), ends: None }, future.into_future())
+    }
+}
+
+/// Waits for the end of an operation: see [`ReusableDeadline::run`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited or polled"]
+pub struct ReusablePassed<'a> {
+    deadline: &'a mut ReusableDeadline,
+    limit: Option<Duration>,
+    /// When it ends, once it has begun.
+    ends: Option<Instant>,
+}
+
+impl ReusableDeadline {
+    /// A future begins to wait. Returns when it has to end. The timer fires no later from now on.
+    fn begin(&mut self, limit: Option<Duration>) -> Instant {
+        let at = limit.map_or(self.end, |limit| instant_in(&self.wheel, limit).min(self.end));
+        // The connection may be in another runtime by now.
+        self.by_tokio = ByTokio(None);
+        if self.timer.deadline() > at {
+            Pin::new(&mut self.timer).reset(at);
+        }
+        at
+    }
+
+    fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if ready!(self.timer.poll_wait(cx)).is_err() {
+                return self.by_tokio.poll_until(at, cx);
+            }
+            if self.timer.deadline() >= at {
+                return Poll::Ready(());
+            }
+            // It was armed for an earlier operation.
+            Pin::new(&mut self.timer).reset(at);
+        }
+    }
+}
+
+impl Future for ReusablePassed<'_> {
+    type Output = Ended;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline, limit, ends } = self.get_mut();
+        let at = *ends.get_or_insert_with(|| deadline.begin(*limit));
+        ready!(deadline.poll_until(at, cx));
+        // A task that only ever finds its deadline ended has to let others run.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        Poll::Ready(Ended::Passed)
+    }
+}
+
+impl fmt::Debug for ReusableDeadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReusableDeadline").field("instant", &self.end).finish_non_exhaustive()
+    }
+}
