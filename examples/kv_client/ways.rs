@@ -36,7 +36,7 @@ impl Way {
         }
     }
 
-    /// Makes one operation after the other until `until`. Returns how many.
+    /// Makes one operation after the other until `until`, and at least one. Returns how many.
     pub(crate) async fn operate<S: Stream>(
         self,
         wheel: &TimingWheel,
@@ -47,7 +47,7 @@ impl Way {
         let server = &mut server;
         let mut deadline = ReusableDeadline::new(wheel);
         let mut timer = wheel.sleep(OPERATION);
-        while Instant::now() < until {
+        loop {
             match self {
                 Self::NoLimits => without(server).await?,
                 Self::Tokio => tokio::time::timeout(OPERATION, on_tokio(server)).await??,
@@ -57,8 +57,10 @@ impl Way {
                 Self::Reusable => get(&mut deadline, server).await?,
             }
             count += 1;
+            if Instant::now() >= until {
+                return Ok(count);
+            }
         }
-        Ok(count)
     }
 }
 

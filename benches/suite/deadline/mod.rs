@@ -37,8 +37,6 @@ const CONNECTIONS: usize = 256;
 const WORKERS: [usize; 3] = [1, 2, 8];
 /// For how long each way runs in a round.
 const LENGTH: Duration = Duration::from_millis(300);
-/// In a test too, so that each connection makes an operation.
-const SHORTEST: Duration = Duration::from_millis(5);
 
 async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection<S>) -> io::Result<()> {
     deadline.start_in(OPERATION);
@@ -71,7 +69,7 @@ impl Rig {
         let runtime = runtime.expect("a runtime");
         // That which `timingwheel::time::timeout` takes.
         let wheel = runtime.block_on(async { timingwheel::time::wheel() });
-        Self { runtime, wheel, length: scale.length(LENGTH).max(SHORTEST) }
+        Self { runtime, wheel, length: scale.length(LENGTH) }
     }
 
     fn cost(&self, way: Way) -> Cost {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::run::{Limit, Passed, Run};
-use crate::stats::Used;
+use crate::ended::Ended;
+use crate::run::{Passed, Run};
+use crate::stats::DeadlineCounters;
 use crate::sync::TimingWheel;
-use crate::tree::{Child, Ended, Place, Tree, instant_in};
+use crate::tree::{Child, Place, Tree, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -67,7 +68,7 @@ impl DeadlineExt for TimingWheel {
 /// let part = request.child_in(Duration::from_secs(5));
 /// assert_eq!(part.remaining(), Duration::from_secs(2), "no longer than the request");
 ///
-/// let work = tokio::spawn(part.run(std::future::pending::<()>()));
+/// let work = tokio::spawn(async move { part.run(std::future::pending::<()>()).await });
 /// request.cancel();
 /// assert_eq!(work.await.unwrap(), Err(Ended::Cancelled));
 /// # }
@@ -80,8 +81,8 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    pub(crate) fn root(wheel: &TimingWheel, instant: Instant, used: Option<Used>) -> Self {
-        Self { tree: Tree::new(wheel, instant, used), child: None }
+    pub(crate) fn root(wheel: &TimingWheel, instant: Instant, counters: Option<&DeadlineCounters>) -> Self {
+        Self { tree: Tree::new(wheel, instant, counters), child: None }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -172,7 +173,8 @@ impl Deadline {
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.
     ///
-    /// The future is polled first, so an answer that is there comes before the end.
+    /// The future is polled first, so an answer that is there comes before the end. A task of its own takes a clone along:
+    /// `tokio::spawn(async move { deadline.run(future).await })`.
     ///
     /// # Cancel safety
     /// Dropping it drops `future`, and leaves the deadline as it is.
@@ -182,13 +184,12 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture> {
+    pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture, Passed<'_>> {
         Run::new(self.passed(), future.into_future())
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
-    /// It costs no timer of its own, and allocates only if another task waits under the deadline
-    /// too, or this task for another deadline of its tree.
+    /// It has no timer of its own: see [the costs](crate#what-it-costs).
     ///
     /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
     /// a look at the clock.
@@ -201,8 +202,8 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        Run::new(Passed::new(self.clone(), Limit::In(limit)), future.into_future())
+    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture, Passed<'_>> {
+        Run::new(Passed::new(self, Some(limit)), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -236,8 +237,8 @@ impl Deadline {
     ///
     /// # Panics
     /// As [above](Self#panics).
-    pub fn passed(&self) -> Passed {
-        Passed::new(self.clone(), Limit::None)
+    pub fn passed(&self) -> Passed<'_> {
+        Passed::new(self, None)
     }
 
     /// How it ended, if it has.

@@ -39,16 +39,16 @@
 //!
 //! # What it costs
 //! Making a deadline allocates once, and so does a child; the first child also makes a list. Nothing is armed until a
-//! future that runs under the deadline is pending. From then on the tree of a deadline and its children has one entry in
-//! the wheel. It moves only for a limit that is earlier than all before.
+//! future that runs under the deadline is pending. That allocates once more. From then on the tree of a deadline and its
+//! children has one entry in the wheel. It moves only for a limit that is earlier than all before.
 //!
-//! While one task waits for one of the tree's deadlines, its further futures allocate and arm nothing: each takes a lock
-//! that only this request's tasks share, and with a limit of its own a look at the clock. A future of another task, or for
-//! another deadline of the tree, takes a place in a list. When the entry fires, or a deadline is moved or cancelled, all in
-//! that list are looked at. Each look at a deadline goes through its ancestors. So make a root for each request, not one
-//! for a server, and no long chains.
+//! Each poll that finds the future pending takes a lock, which only this request's tasks share. A limit also reads the
+//! clock once. While one task waits for one of the tree's deadlines, its further futures under that deadline allocate and
+//! arm nothing. A future of another task, or under another deadline of the tree, takes a place in a list. When the entry
+//! fires, or a deadline is moved or cancelled, all in that list are looked at. Each look at a deadline goes through its
+//! ancestors. So make a root for each request, not one for a server, and no long chains.
 //!
-//! The tree keeps the waker of the task that waited first until the last of its deadlines is dropped, also if that task has
+//! The tree keeps the waker of the task that waited first until its deadline ends or is dropped, also if that task has
 //! ended. That task may be woken once more than it needs.
 //!
 //! Where an operation only needs a time limit for itself and for each of its calls, a [`ReusableDeadline`] costs less than
@@ -67,6 +67,7 @@
 
 mod current;
 mod deadline;
+mod ended;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(all(test, loom))]
@@ -80,10 +81,10 @@ pub mod wire;
 
 pub use current::spawn;
 pub use deadline::{Deadline, DeadlineExt};
+pub use ended::Ended;
 pub use reusable::{ReusableDeadline, ReusablePassed};
 pub use run::{Passed, Run};
 pub use stats::{DEPTHS, DeadlineCounters, DeadlineStats};
-pub use tree::Ended;
 
 /// The lock and the timers that the models look at.
 mod sync {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use crate::run::{ByTokio, Limit, Run};
+use crate::ended::Ended;
+use crate::run::{ByTokio, Run};
 use crate::sync::{Sleep, TimingWheel};
-use crate::tree::{Ended, instant_in};
+use crate::tree::instant_in;
 
 /// The deadlines of a connection that has one operation at a time, on one timer that stays armed between them.
 ///
@@ -93,7 +94,7 @@ impl ReusableDeadline {
     /// # Errors
     /// [`Ended::Passed`] if the deadline came first.
     pub fn run<F: IntoFuture>(&mut self, future: F) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, limit: Limit::None }, future.into_future())
+        Run::new(ReusablePassed { deadline: self, limit: None, ends: None }, future.into_future())
     }
 
     /// Runs `future` until the operation's deadline, or for `limit` from when it is first found pending, if that is
@@ -106,7 +107,7 @@ impl ReusableDeadline {
         limit: Duration,
         future: F,
     ) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, limit: Limit::In(limit) }, future.into_future())
+        Run::new(ReusablePassed { deadline: self, limit: Some(limit), ends: None }, future.into_future())
     }
 }
 
@@ -115,12 +116,15 @@ impl ReusableDeadline {
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct ReusablePassed<'a> {
     deadline: &'a mut ReusableDeadline,
-    limit: Limit,
+    limit: Option<Duration>,
+    /// When it ends, once it has begun.
+    ends: Option<Instant>,
 }
 
 impl ReusableDeadline {
-    /// A future begins to wait that has to end at `at`. The timer fires no later from now on.
-    fn begin(&mut self, at: Instant) -> Instant {
+    /// A future begins to wait. Returns when it has to end. The timer fires no later from now on.
+    fn begin(&mut self, limit: Option<Duration>) -> Instant {
+        let at = limit.map_or(self.end, |limit| instant_in(&self.wheel, limit).min(self.end));
         // The connection may be in another runtime by now.
         self.by_tokio = ByTokio(None);
         if self.timer.deadline() > at {
@@ -147,13 +151,8 @@ impl Future for ReusablePassed<'_> {
     type Output = Ended;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, limit } = self.get_mut();
-        let at = match *limit {
-            Limit::None => deadline.begin(deadline.end),
-            Limit::In(limit) => deadline.begin(instant_in(&deadline.wheel, limit).min(deadline.end)),
-            Limit::At(at) => at,
-        };
-        *limit = Limit::At(at);
+        let Self { deadline, limit, ends } = self.get_mut();
+        let at = *ends.get_or_insert_with(|| deadline.begin(*limit));
         ready!(deadline.poll_until(at, cx));
         // A task that only ever finds its deadline ended has to let others run.
         ready!(coop::poll_proceed(cx)).made_progress();

@@ -10,75 +10,59 @@ use tokio::task::coop;
 use tokio::time::{self, Instant};
 
 use crate::Deadline;
-use crate::tree::{Answer, Ended, instant_in};
+use crate::ended::Ended;
+use crate::tree::{Answer, Waiting};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
 #[must_use = "a future does nothing unless it is awaited or polled"]
-pub struct Passed {
-    deadline: Deadline,
-    limit: Limit,
-    /// Where it stands in the tree's list, if it does.
-    slot: Option<usize>,
+pub struct Passed<'a> {
+    deadline: &'a Deadline,
+    limit: Option<Duration>,
+    waiting: Waiting,
     by_tokio: ByTokio,
 }
 
-/// A future's own limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit {
-    None,
-    /// From the first poll on.
-    In(Duration),
-    At(Instant),
-}
-
-impl Passed {
-    pub(crate) const fn new(deadline: Deadline, limit: Limit) -> Self {
-        Self { deadline, limit, slot: None, by_tokio: ByTokio(None) }
+impl<'a> Passed<'a> {
+    pub(crate) fn new(deadline: &'a Deadline, limit: Option<Duration>) -> Self {
+        Self { deadline, limit, waiting: Waiting::default(), by_tokio: ByTokio(None) }
     }
-}
-
-impl Future for Passed {
-    type Output = Ended;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        // A task that only ever finds its deadline ended has to let others run. First, because a tree counts an end that it
-        // tells.
-        let coop = ready!(coop::poll_proceed(cx));
-        let Self { deadline, limit, slot, by_tokio } = self.get_mut();
-        let limit = match limit {
-            Limit::None => None,
-            Limit::At(limit) => Some(*limit),
-            Limit::In(after) => {
-                let at = instant_in(&deadline.tree.wheel, *after);
-                *limit = Limit::At(at);
-                Some(at)
-            }
-        };
-        let end = loop {
-            match deadline.tree.poll(deadline.place(), slot, limit, cx) {
-                Answer::Ended(end) => break end,
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline, limit, waiting, by_tokio } = self;
+        loop {
+            match deadline.tree.poll(deadline.place(), *limit, waiting, cx) {
+                Answer::Ended(end) => return Poll::Ready(end),
                 Answer::Pending => return Poll::Pending,
                 Answer::Alone(at) => {
                     ready!(by_tokio.poll_until(at, cx));
                     deadline.tree.reach(at);
                 }
             }
-        };
-        coop.made_progress();
-        Poll::Ready(end)
-    }
-}
-
-impl Drop for Passed {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            self.deadline.tree.forget(slot);
         }
     }
 }
 
-impl fmt::Debug for Passed {
+impl Future for Passed<'_> {
+    type Output = Ended;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let end = ready!(self.poll_end(cx));
+        // A task that only ever finds its deadline ended has to let others run.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        self.deadline.tree.count(self.deadline.place(), &self.waiting, end);
+        Poll::Ready(end)
+    }
+}
+
+impl Drop for Passed<'_> {
+    fn drop(&mut self) {
+        self.deadline.tree.forget(&self.waiting);
+    }
+}
+
+impl fmt::Debug for Passed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Passed").field("limit", &self.limit).finish_non_exhaustive()
     }
@@ -107,7 +91,7 @@ pin_project! {
     /// [`ReusableDeadline::run`](crate::ReusableDeadline::run). `P` waits for the deadline.
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
-    pub struct Run<F, P = Passed> {
+    pub struct Run<F, P> {
         passed: P,
         #[pin]
         future: F,

@@ -7,16 +7,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::Deadline;
+use crate::ended::Ended;
 use crate::sync::TimingWheel;
-use crate::tree::{Ended, instant_after};
+use crate::tree::instant_in;
 
 /// How many depths [`DeadlineStats`] tells apart. The last one counts all that are deeper too.
 pub const DEPTHS: usize = 8;
 
 /// Counts what becomes of requests. A clone counts into the same.
 ///
-/// Only deadlines [made by it](Self::deadline_in) are counted. They cost one more reading of the clock, when their last
-/// clone is dropped. All other deadlines cost nothing more.
+/// Only deadlines [made by it](Self::deadline_in) are counted. They cost two more readings of the clock: one when they are
+/// made, one when the last clone is dropped. All other deadlines cost nothing more.
 ///
 /// # Examples
 ///
@@ -72,24 +73,13 @@ impl DeadlineCounters {
     /// A request's deadline, as by [`DeadlineExt::deadline_in`](crate::DeadlineExt::deadline_in).
     #[must_use]
     pub fn deadline_in(&self, wheel: &TimingWheel, after: Duration) -> Deadline {
-        let now = wheel.current_time();
-        self.deadline(wheel, now, instant_after(wheel, now, after))
+        self.deadline_at(wheel, instant_in(wheel, after))
     }
 
     /// A request's deadline, as by [`DeadlineExt::deadline_at`](crate::DeadlineExt::deadline_at).
     #[must_use]
     pub fn deadline_at(&self, wheel: &TimingWheel, instant: Instant) -> Deadline {
-        self.deadline(wheel, wheel.current_time(), instant)
-    }
-
-    fn deadline(&self, wheel: &TimingWheel, now: Instant, instant: Instant) -> Deadline {
-        let used = if instant <= now {
-            self.counts.too_late.fetch_add(1, Ordering::Relaxed);
-            None
-        } else {
-            Some(Used { counts: self.counts.clone(), since: now })
-        };
-        Deadline::root(wheel, instant, used)
+        Deadline::root(wheel, instant, Some(self))
     }
 
     /// What was counted so far.
@@ -106,38 +96,51 @@ impl DeadlineCounters {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+struct Counts {
     too_late: AtomicU64,
     used: [AtomicU64; 10],
     passed: [AtomicU64; DEPTHS],
     cancelled: [AtomicU64; DEPTHS],
 }
 
-impl Counts {
-    pub(crate) fn ended(&self, end: Ended, depth: usize) {
-        let counts = match end {
-            Ended::Passed => &self.passed,
-            Ended::Cancelled => &self.cancelled,
-        };
-        counts[depth.min(DEPTHS - 1)].fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// Of a request that is counted.
 pub(crate) struct Used {
-    pub(crate) counts: Arc<Counts>,
-    since: Instant,
+    counters: DeadlineCounters,
+    /// `None` if it had no time left.
+    since: Option<Instant>,
 }
 
 impl Used {
-    /// Nobody refers any more to a deadline at `at` that nobody saw ending.
-    pub(crate) fn count(&self, at: Instant, now: Instant) {
-        if now >= at {
-            return self.counts.ended(Ended::Passed, 0);
+    /// Of a request that begins now.
+    pub(crate) fn new(counters: &DeadlineCounters, wheel: &TimingWheel, at: Instant) -> Self {
+        let since = Some(wheel.current_time()).filter(|now| at > *now);
+        if since.is_none() {
+            counters.counts.too_late.fetch_add(1, Ordering::Relaxed);
         }
+        Self { counters: counters.clone(), since }
+    }
+
+    /// A deadline ended, at this depth.
+    pub(crate) fn ended(&self, end: Ended, depth: usize) {
+        if self.since.is_none() {
+            return;
+        }
+        let counts = match end {
+            Ended::Passed => &self.counters.counts.passed,
+            Ended::Cancelled => &self.counters.counts.cancelled,
+        };
+        counts[depth.min(DEPTHS - 1)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Nobody refers any more to a deadline at `at` that nobody saw ending.
+    pub(crate) fn unused(&self, at: Instant, now: Instant) {
+        if now >= at {
+            return self.ended(Ended::Passed, 0);
+        }
+        let Some(since) = self.since else { return };
         // No division by zero: `at` was later than `since` when it was made, and one that was moved before passed.
-        let tenths = (now - self.since).as_nanos() * 10 / (at - self.since).as_nanos();
+        let tenths = (now - since).as_nanos() * 10 / (at - since).as_nanos();
         let tenths = usize::try_from(tenths).expect("below ten, because `now` is before `at`");
-        self.counts.used[tenths].fetch_add(1, Ordering::Relaxed);
+        self.counters.counts.used[tenths].fetch_add(1, Ordering::Relaxed);
     }
 }

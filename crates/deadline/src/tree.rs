@@ -7,10 +7,10 @@
 //!   deadline that has ended, by the clock that is read under the lock, is neither moved nor cancelled, and what happens
 //!   above it later changes nothing. So what one thread has seen ended stays so for all.
 //! - The first task that waits stands apart from the list. It stays registered when its future is gone, so that its next
-//!   future finds it there. While no other task asks for the timer, the timer wakes that task itself, which then has to
-//!   look: nobody else has seen the timer fire.
-//! - The timer fires no later than the earliest [`Waiter::at`]. It may fire earlier, for a deadline that was moved or a
-//!   future that is gone. Then it is armed anew.
+//!   future finds it there.
+//! - A registered task is woken when its deadline is cancelled, and by [`Waiter::at`] at the latest. The timer fires no
+//!   later than the earliest of these. It may fire earlier, for a deadline that was moved or a future that is gone. Then
+//!   it is armed anew. When nobody waits any more, it is dropped.
 //! - The timer is polled, moved and dropped outside of the lock, because any of these may drop other timers' wakers. A
 //!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
 //!   looks again.
@@ -21,44 +21,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use std::{error, fmt, io, iter::successors, mem, pin::Pin};
+use std::{iter, mem, pin::Pin};
 
 use slab::Slab;
 use tokio::time::Instant;
 
-use crate::stats::Used;
+use crate::ended::Ended;
+use crate::stats::{DeadlineCounters, Used};
 use crate::sync::{Mutex, MutexGuard, Sleep, TimingWheel};
-
-/// Why a future that ran under a [`Deadline`](crate::Deadline) was ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ended {
-    /// The deadline has passed, or that of an ancestor, or the future's own limit.
-    Passed,
-    /// The deadline was cancelled, or an ancestor was.
-    Cancelled,
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Passed => "the deadline has passed",
-            Self::Cancelled => "the deadline was cancelled",
-        })
-    }
-}
-
-impl error::Error for Ended {}
-
-/// `TimedOut` for a deadline that has passed, `ConnectionAborted` for one that was cancelled.
-impl From<Ended> for io::Error {
-    fn from(ended: Ended) -> Self {
-        let kind = match ended {
-            Ended::Passed => io::ErrorKind::TimedOut,
-            Ended::Cancelled => io::ErrorKind::ConnectionAborted,
-        };
-        Self::new(kind, ended)
-    }
-}
 
 pub(crate) struct Tree {
     pub(crate) wheel: TimingWheel,
@@ -99,19 +69,18 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-impl Waiter {
-    fn take(&mut self) -> Option<Waker> {
-        self.at = None;
-        self.waker.take()
-    }
-
-    fn is_of(&self, node: Place, waker: &Waker) -> bool {
-        self.node == node && self.waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
-    }
+/// Where a future stands that waits.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// When its own limit ends, once it has begun.
+    ends: Option<Instant>,
+    /// Its place in the list, unless its task is the first.
+    slot: Option<usize>,
 }
 
 /// What a future that waits is told.
 pub(crate) enum Answer {
+    /// Its task is registered.
     Pending,
     /// To keep its own time until this instant, and to [tell](Tree::reach) then.
     Alone(Instant),
@@ -119,22 +88,12 @@ pub(crate) enum Answer {
 }
 
 enum Timer {
-    /// Until a first future waits.
+    /// While nobody waits.
     Unarmed,
-    /// Fires at this instant.
-    Armed { sleep: Sleep, fires: Instant, calls: Calls },
+    /// Rings the [`Bell`] at this instant, or when the wheel ends.
+    Armed(Sleep, Instant),
     /// A thread polls it. `again` asks that thread to look at the state once more.
     Taken { again: bool },
-}
-
-/// Whom the timer calls.
-enum Calls {
-    /// Wakes those that are due.
-    Bell,
-    /// The first task, which looks for itself. No other task has asked for the timer.
-    First,
-    /// A task that was the first.
-    Nobody,
 }
 
 /// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
@@ -156,7 +115,8 @@ impl Drop for Child {
     fn drop(&mut self) {
         let mut state = self.tree.lock();
         state.children.remove(self.index);
-        let left = if state.first.node == Some(self.index) { state.first.take() } else { None };
+        let is_waited_for = state.first.node == Some(self.index);
+        let left = is_waited_for.then(|| (mem::take(&mut state.first), state.idle_timer()));
         drop(state);
         drop(left);
         // Not by recursion, which a long chain would take too deep.
@@ -168,7 +128,8 @@ impl Drop for Child {
 }
 
 impl Tree {
-    pub(crate) fn new(wheel: &TimingWheel, at: Instant, used: Option<Used>) -> Arc<Self> {
+    pub(crate) fn new(wheel: &TimingWheel, at: Instant, counters: Option<&DeadlineCounters>) -> Arc<Self> {
+        let used = counters.map(|counters| Used::new(counters, wheel, at));
         let state = State {
             root: Node::new(None, at),
             children: Slab::new(),
@@ -200,13 +161,9 @@ impl Tree {
         }
         state.node_mut(place).cancelled = Some(now);
         if let Some(used) = &self.used {
-            used.counts.ended(Ended::Cancelled, chain(&state.children, place).count());
+            used.ended(Ended::Cancelled, chain(&state.children, place).count());
         }
-        let (children, waiters) = state.waiters();
-        let below = waiters.filter(|waiter| is_below(children, waiter.node, place));
-        let wakers = below.filter_map(Waiter::take).collect();
-        drop(state);
-        wake_all(wakers);
+        self.wake(state, |children, waiter| is_below(children, waiter.node, place));
     }
 
     /// Moves a deadline, unless it has ended. Returns whether it moved.
@@ -217,54 +174,73 @@ impl Tree {
             return false;
         }
         state.node_mut(place).at = at;
-        let (children, waiters) = state.waiters();
-        let mut wakers = Vec::new();
-        for waiter in waiters.filter(|waiter| is_below(children, waiter.node, place)) {
-            match &mut waiter.at {
-                Some(before) => *before = at.min(*before),
-                None => wakers.extend(waiter.take()),
+        let State { children, first, others, .. } = &mut *state;
+        for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
+            if is_below(children, waiter.node, place) {
+                waiter.at = waiter.at.map(|before| before.min(at));
             }
         }
         if let Some(at) = state.earliest()
-            && !state.timer.covers(at, true, &self.wheel)
+            && !state.timer.covers(at)
         {
-            state = self.arm(state, None, None).0;
+            state = self.arm(state, None).0;
         }
-        drop(state);
-        wake_all(wakers);
+        self.wake(state, |children, waiter| waiter.at.is_none() && is_below(children, waiter.node, place));
         true
     }
 
     /// The time has come to `now`: wakes all that wait until then.
     pub(crate) fn reach(&self, now: Instant) {
-        let wakers = self.lock().reach(now);
-        wake_all(wakers);
+        let mut state = self.lock();
+        state.reached = state.reached.max(Some(now));
+        self.wake(state, |_, waiter| waiter.at.is_some_and(|at| at <= now));
     }
 
-    /// How a future ended that waits for a deadline or its own `limit`. While it has not, its task is registered. `slot`
-    /// is where, unless it is the first.
+    /// Lets go of the lock and wakes the tasks that are `due`. When nobody waits any more, the timer goes.
+    fn wake(&self, mut state: MutexGuard<'_, State>, due: impl Fn(&Slab<Node>, &Waiter) -> bool) {
+        let State { children, first, others, .. } = &mut *state;
+        let mut wakers = Vec::new();
+        for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
+            if waiter.waker.is_some() && due(children, waiter) {
+                waiter.at = None;
+                wakers.extend(waiter.waker.take());
+            }
+        }
+        let timer = state.idle_timer();
+        drop(state);
+        drop(timer);
+        for waker in wakers {
+            // One that panics, which the panic hook has told, keeps nothing from the others.
+            let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
+
+    /// How a future ended that waits for a deadline or its own `limit`, which begins now if it has not yet. While it has not
+    /// ended, its task is registered.
     pub(crate) fn poll(
         self: &Arc<Self>,
         place: Place,
-        slot: &mut Option<usize>,
-        limit: Option<Instant>,
+        limit: Option<Duration>,
+        Waiting { ends, slot }: &mut Waiting,
         cx: &Context<'_>,
     ) -> Answer {
+        if let Some(limit) = limit {
+            ends.get_or_insert_with(|| instant_in(&self.wheel, limit));
+        }
         // No waker is cloned or dropped while the lock is held.
         let mut clone = None;
         let mut is_new = true;
         let mut state = self.lock();
         loop {
-            let (passes, end) = state.ends(place, limit, state.reached);
+            let (passes, end) = state.ends(place, *ends, state.reached);
             if let Some(end) = end {
-                if let (Ended::Passed, Some(used)) = (end, &self.used) {
-                    state.count_passed(used, place, limit);
-                }
+                let timer = state.idle_timer();
+                drop(state);
+                drop(timer);
                 return Answer::Ended(end);
             }
-            let (waiter, timer) = state.waiter(*slot);
             // A waker need not be known by its clone, so a future registers once and no more before it asks the wheel.
-            if is_new && !waiter.is_of(place, cx.waker()) {
+            if is_new && !state.waiter(*slot).is_of(place, cx.waker()) {
                 let Some(waker) = clone.take() else {
                     drop(state);
                     clone = Some(cx.waker().clone());
@@ -277,14 +253,14 @@ impl Tree {
                     drop(before);
                     state = self.lock();
                 }
-            } else if timer.covers(passes, slot.is_none(), &self.wheel) {
+            } else if state.timer.covers(passes) {
+                let waiter = state.waiter(*slot);
                 waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
                 return Answer::Pending;
             } else {
                 is_new = true;
                 let is_armed;
-                let first = slot.is_none().then_some(cx.waker());
-                (state, is_armed) = self.arm(state, Some(passes), first);
+                (state, is_armed) = self.arm(state, Some(passes));
                 if !is_armed {
                     return Answer::Alone(passes);
                 }
@@ -292,86 +268,80 @@ impl Tree {
         }
     }
 
-    /// Takes a future out of the list.
-    pub(crate) fn forget(&self, slot: usize) {
-        let waiter = self.lock().others.remove(slot);
-        drop(waiter);
+    /// Counts an end that a future tells.
+    pub(crate) fn count(&self, place: Place, waiting: &Waiting, end: Ended) {
+        if let (Some(used), Ended::Passed) = (&self.used, end) {
+            self.lock().count_passed(used, place, waiting.ends);
+        }
+    }
+
+    /// A future is gone.
+    #[inline]
+    pub(crate) fn forget(&self, waiting: &Waiting) {
+        if let Some(slot) = waiting.slot {
+            let waiter = self.lock().others.remove(slot);
+            drop(waiter);
+        }
     }
 
     /// Arms the timer for the earliest limit, which may be the caller's `own`, and wakes the tasks whose limits it has
-    /// reached. Lets go of the lock meanwhile. `first` is the waker of a caller that is the first task. Returns false if
-    /// the wheel refused the timer. Then the others are woken, to ask for themselves.
+    /// reached. Lets go of the lock meanwhile. Returns false if the wheel refused the timer. Then the others are woken, to
+    /// ask for themselves.
     fn arm<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         mut own: Option<Instant>,
-        first: Option<&Waker>,
     ) -> (MutexGuard<'a, State>, bool) {
-        let (mut found, mut fires) = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
+        let mut found = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
             Timer::Taken { .. } => return (state, true),
-            Timer::Armed { sleep, fires, .. } => (Some(sleep), Some(fires)),
-            Timer::Unarmed => (None, None),
+            Timer::Armed(sleep, fires) => Some((sleep, fires)),
+            Timer::Unarmed => None,
         };
         let mut is_armed = true;
-        loop {
-            let earliest = state.earliest().into_iter().chain(own).chain(fires).min();
-            let Some(at) = earliest else {
-                state.timer = Timer::Unarmed;
-                return (state, is_armed);
-            };
-            // The first task needs no bell while it is the only one that waits for the timer.
-            let first = first.filter(|first| state.first.is_of(state.first.node, first));
-            let first = first.filter(|_| state.others.iter().all(|(_, waiter)| waiter.at.is_none()));
+        while let Some(at) = state.earliest().into_iter().chain(own).min() {
             state.timer = Timer::Taken { again: false };
             drop(state);
-            let mut sleep = found.take().unwrap_or_else(|| self.wheel.sleep_until(at));
-            if fires.take().is_some_and(|fires| fires > at) {
+            let (mut sleep, mut fires) = found.take().unwrap_or_else(|| (self.wheel.sleep_until(at), at));
+            if fires > at {
                 Pin::new(&mut sleep).reset(at);
+                fires = at;
             }
-            let polled = match first {
-                Some(waker) => sleep.poll_wait(&mut Context::from_waker(waker)),
-                None => {
-                    let bell = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
-                    sleep.poll_wait(&mut Context::from_waker(&bell))
-                }
-            };
-
-            state = self.lock();
-            let wakers = match polled {
-                Poll::Pending if matches!(state.timer, Timer::Taken { again: true }) => {
-                    (found, fires) = (Some(sleep), Some(at));
+            let bell = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
+            match sleep.poll_wait(&mut Context::from_waker(&bell)) {
+                Poll::Pending => {
+                    state = self.lock();
+                    if !matches!(state.timer, Timer::Taken { again: true }) {
+                        state.timer = Timer::Armed(sleep, fires);
+                        return (state, is_armed);
+                    }
+                    found = Some((sleep, fires));
                     continue;
                 }
-                Poll::Pending => {
-                    let calls = if first.is_some() { Calls::First } else { Calls::Bell };
-                    state.timer = Timer::Armed { sleep, fires: at, calls };
-                    return (state, is_armed);
-                }
                 Poll::Ready(Ok(())) => {
-                    own = own.filter(|own| *own > at);
-                    state.reach(at)
+                    own = own.filter(|own| *own > fires);
+                    self.reach(fires);
                 }
                 Poll::Ready(Err(_)) => {
                     is_armed &= own.take().is_none();
-                    state.take(|waiter| waiter.at.is_some())
+                    self.wake(self.lock(), |_, waiter| waiter.at.is_some());
                 }
-            };
-            drop(state);
-            wake_all(wakers);
+            }
             drop(sleep);
             state = self.lock();
         }
+        state.timer = Timer::Unarmed;
+        if found.is_some() {
+            drop(state);
+            drop(found);
+            state = self.lock();
+        }
+        (state, is_armed)
     }
 }
 
-/// `after` from `now` by the wheel's clock; the last instant that the wheel knows, if that is further away.
-pub(crate) fn instant_after(wheel: &TimingWheel, now: Instant, after: Duration) -> Instant {
-    now.checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
-}
-
-/// `after` from now, as [`instant_after`].
+/// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
 pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
-    instant_after(wheel, wheel.current_time(), after)
+    wheel.current_time().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
 /// Counts how much of its time a root took. One whose end was seen is counted already.
@@ -382,15 +352,8 @@ impl Drop for Tree {
             && root.cancelled.is_none()
             && !root.is_counted
         {
-            used.count(root.at, self.wheel.current_time());
+            used.unused(root.at, self.wheel.current_time());
         }
-    }
-}
-
-/// A waker that panics, which the panic hook has told, keeps nothing from the others.
-fn wake_all(wakers: Vec<Waker>) {
-    for waker in wakers {
-        let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
@@ -400,30 +363,28 @@ struct Bell(Weak<Tree>);
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         if let Some(tree) = self.0.upgrade() {
-            drop(tree.arm(tree.lock(), None, None));
+            drop(tree.arm(tree.lock(), None));
         }
     }
 }
 
 impl Timer {
-    /// Whether it is seen to that a task is woken by `at`, which may be the first.
-    #[inline]
-    fn covers(&mut self, at: Instant, is_first: bool, wheel: &TimingWheel) -> bool {
+    /// Whether it is seen to that it fires by `at`.
+    fn covers(&mut self, at: Instant) -> bool {
         match self {
-            Self::Armed { fires, sleep, calls } => {
-                let is_called = match calls {
-                    Calls::Bell => true,
-                    Calls::First => is_first && !sleep.is_elapsed() && !wheel.is_ended(),
-                    Calls::Nobody => false,
-                };
-                is_called && *fires <= at
-            }
+            Self::Armed(_, fires) => *fires <= at,
             Self::Taken { again } => {
                 *again = true;
                 true
             }
             Self::Unarmed => false,
         }
+    }
+}
+
+impl Waiter {
+    fn is_of(&self, node: Place, waker: &Waker) -> bool {
+        self.node == node && self.waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
     }
 }
 
@@ -435,7 +396,7 @@ impl Node {
 
 /// A deadline and its ancestors, but for the root.
 fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = usize> {
-    successors(place, |&index| children[index].parent)
+    iter::successors(place, |&index| children[index].parent)
 }
 
 /// Whether what waits for `node` ends with `place`.
@@ -485,45 +446,37 @@ impl State {
     /// was there.
     fn register(&mut self, node: Place, slot: &mut Option<usize>, waker: Waker) -> Option<Waker> {
         if slot.is_none() && self.first.waker.is_none() {
-            (self.first.node, self.first.waker) = (node, Some(waker));
-            if let Timer::Armed { calls: calls @ Calls::First, .. } = &mut self.timer {
-                *calls = Calls::Nobody;
-            }
+            self.first = Waiter { node, at: None, waker: Some(waker) };
             return None;
         }
         let slot = slot.get_or_insert_with(|| self.others.insert(Waiter { node, ..Waiter::default() }));
         self.others[*slot].waker.replace(waker)
     }
 
-    /// A future's place, which is the first's if it has none of its own; and the timer.
-    fn waiter(&mut self, slot: Option<usize>) -> (&mut Waiter, &mut Timer) {
-        let waiter = match slot {
+    /// A future's place, which is the first's if it has none of its own.
+    fn waiter(&mut self, slot: Option<usize>) -> &mut Waiter {
+        match slot {
             Some(slot) => &mut self.others[slot],
             None => &mut self.first,
-        };
-        (waiter, &mut self.timer)
-    }
-
-    /// The children, and all that wait.
-    fn waiters(&mut self) -> (&Slab<Node>, impl Iterator<Item = &mut Waiter>) {
-        let others = self.others.iter_mut().map(|(_, waiter)| waiter);
-        let waiters = [&mut self.first].into_iter().chain(others);
-        (&self.children, waiters.filter(|waiter| waiter.waker.is_some()))
+        }
     }
 
     fn earliest(&self) -> Option<Instant> {
         self.others.iter().filter_map(|(_, waiter)| waiter.at).chain(self.first.at).min()
     }
 
-    /// Takes the wakers of those that wait and are `due`.
-    fn take(&mut self, due: impl Fn(&Waiter) -> bool) -> Vec<Waker> {
-        self.waiters().1.filter(|waiter| due(waiter)).filter_map(Waiter::take).collect()
-    }
-
-    /// The time has come to `now`.
-    fn reach(&mut self, now: Instant) -> Vec<Waker> {
-        self.reached = self.reached.max(Some(now));
-        self.take(|waiter| waiter.at.is_some_and(|at| at <= now))
+    /// The timer, if nobody waits for it. Drop it outside of the lock.
+    fn idle_timer(&mut self) -> Option<Timer> {
+        if self.earliest().is_some() {
+            return None;
+        }
+        match &mut self.timer {
+            Timer::Taken { again } => {
+                *again = true;
+                None
+            }
+            armed => Some(mem::replace(armed, Timer::Unarmed)),
+        }
     }
 
     /// Counts a deadline that a future has seen passing: the earliest above it, and of two the upper one. A limit counts as
@@ -533,13 +486,13 @@ impl State {
         let passes = self.passes(place);
         let mut places: Vec<Place> = chain(&self.children, place).map(Some).chain([None]).collect();
         if limit.is_some_and(|limit| limit < passes) {
-            return used.counts.ended(Ended::Passed, places.len());
+            return used.ended(Ended::Passed, places.len());
         }
         places.reverse();
         let depth = places.iter().position(|place| self.node_mut(*place).at == passes);
         let depth = depth.expect("one of them passes then");
         if !mem::replace(&mut self.node_mut(places[depth]).is_counted, true) {
-            used.counts.ended(Ended::Passed, depth);
+            used.ended(Ended::Passed, depth);
         }
     }
 }

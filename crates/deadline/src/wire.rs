@@ -358,7 +358,7 @@ where
         if !is_less {
             request.headers_mut().insert(header.name(), header.write(left));
         }
-        let call = deadline.run(self.inner.call(request));
-        Box::pin(async { call.await?.map_err(Into::into) })
+        let call = self.inner.call(request);
+        Box::pin(async move { deadline.run(call).await?.map_err(Into::into) })
     }
 }

@@ -15,7 +15,8 @@ use loom::thread;
 use tokio::time::Instant;
 
 use crate::Deadline;
-use crate::tree::{Answer, Ended};
+use crate::ended::Ended;
+use crate::tree::{Answer, Waiting};
 use wheel::TimingWheel;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,7 +50,7 @@ impl Model {
     /// Waits for two ends in one task: that of a deadline, and a limit under it.
     fn wait_for_both(&self, deadline: &Deadline, limit: u32) -> [Ended; 2] {
         let (mut first, mut second) =
-            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(self.at(limit)))));
+            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(SECOND * limit))));
         let mut ends = [None; 2];
         block_on(poll_fn(|cx| {
             for (end, future) in
@@ -65,12 +66,12 @@ impl Model {
         }))
     }
 
-    async fn end(&self, deadline: &Deadline, limit: Option<Instant>) -> Ended {
-        let mut waiter = None;
+    async fn end(&self, deadline: &Deadline, limit: Option<Duration>) -> Ended {
+        let mut waiting = Waiting::default();
         let mut alone = None;
         let end = poll_fn(|cx| {
             loop {
-                match deadline.tree.poll(deadline.place(), &mut waiter, limit, cx) {
+                match deadline.tree.poll(deadline.place(), limit, &mut waiting, cx) {
                     Answer::Ended(end) => break Poll::Ready(end),
                     Answer::Pending => break Poll::Pending,
                     Answer::Alone(at) => {
@@ -86,23 +87,23 @@ impl Model {
             }
         })
         .await;
-        if let Some(waiter) = waiter {
-            deadline.tree.forget(waiter);
-        }
+        deadline.tree.forget(&waiting);
         end
     }
 
     /// A future that is polled once and dropped. By loom's waker, which need not know its clones.
-    fn poll_and_drop(&self, deadline: &Deadline, limit: Option<u32>) {
-        let mut waiter = None;
-        loom::future::block_on(poll_fn(|cx| {
-            let limit = limit.map(|limit| self.wheel.current_time() + SECOND * limit);
-            deadline.tree.poll(deadline.place(), &mut waiter, limit, cx);
+    fn poll_and_drop(&self, deadline: &Deadline, limit: u32) {
+        loom::future::block_on(self.poll_once(deadline, limit));
+    }
+
+    async fn poll_once(&self, deadline: &Deadline, limit: u32) {
+        let mut waiting = Waiting::default();
+        poll_fn(|cx| {
+            deadline.tree.poll(deadline.place(), Some(SECOND * limit), &mut waiting, cx);
             Poll::Ready(())
-        }));
-        if let Some(waiter) = waiter {
-            deadline.tree.forget(waiter);
-        }
+        })
+        .await;
+        deadline.tree.forget(&waiting);
     }
 
     /// Asserts that a dropped child leaves nothing in its tree, and a dropped tree nothing at all. The root is last.
@@ -182,6 +183,7 @@ fn a_child_that_is_made_while_its_parent_ends_ends_too() {
         let end = model.wait(&child);
         cancels.join().unwrap();
         assert_eq!(root.end(), Some(Ended::Cancelled));
+        assert_eq!(model.wheel.pending(), 0, "a cancelled tree has a timer");
         model.drop_tree([child, root]);
         name(end)
     });
@@ -232,7 +234,7 @@ fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
         let root = model.root(20);
         let waits = spawn(&model, &root, |model, root| model.wait(root));
         let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.at(5))));
-        model.poll_and_drop(&root, Some(3));
+        model.poll_and_drop(&root, 3);
         moves.join().unwrap();
         model.wheel.advance(SECOND * 5);
         let end = waits.join().unwrap();
@@ -249,7 +251,7 @@ fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
         let child = root.child_at(model.at(10));
         let waits = spawn(&model, &child, |model, child| model.wait(child));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 7));
-        model.poll_and_drop(&root, Some(5));
+        model.poll_and_drop(&root, 5);
         passes.join().unwrap();
         assert!(model.wheel.pending() <= 1);
         model.wheel.advance(SECOND * 5);
@@ -359,6 +361,27 @@ fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
         moves.join().unwrap();
         cancels.join().unwrap();
         model.drop_tree([child, root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_further_future_of_a_task_is_told_of_a_cancel_and_of_its_time() {
+    check(["cancelled", "passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let cancels = spawn(&model, &root, |_, root| root.cancel());
+        let passes = spawn(&model, &root, |model, _| {
+            model.wheel.advance(SECOND * 5);
+            model.wheel.advance(SECOND * 5);
+        });
+        let end = block_on(async {
+            model.poll_once(&root, 5).await;
+            model.end(&root, Some(SECOND * 6)).await
+        });
+        cancels.join().unwrap();
+        passes.join().unwrap();
+        model.drop_tree([root]);
         name(end)
     });
 }

@@ -41,10 +41,6 @@ impl TimingWheel {
         Sleep { wheel: self.clone(), at, key: None }
     }
 
-    pub(crate) fn is_ended(&self) -> bool {
-        self.state.lock().unwrap().has_ended
-    }
-
     pub(crate) fn pending(&self) -> usize {
         self.state.lock().unwrap().timers.len()
     }
@@ -80,10 +76,6 @@ pub(crate) struct Sleep {
 impl Sleep {
     pub(crate) const fn deadline(&self) -> Instant {
         self.at
-    }
-
-    pub(crate) fn is_elapsed(&self) -> bool {
-        self.wheel.current_time() >= self.at
     }
 
     /// Moves the deadline. The next poll arms it anew.

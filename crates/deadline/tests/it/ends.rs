@@ -2,13 +2,17 @@
 
 use std::future::{pending, ready};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Context;
 
 use timingwheel::TimingWheel;
 use timingwheel_deadline::{Deadline, DeadlineExt, Ended, spawn};
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::task;
 
-use crate::ms;
+use crate::{ms, passed, wait};
 
 #[tokio::test(start_paused = true)]
 async fn any_number_of_futures_have_one_entry_in_the_wheel() {
@@ -16,13 +20,11 @@ async fn any_number_of_futures_have_one_entry_in_the_wheel() {
     let deadline = wheel.deadline_in(ms(100));
     assert_eq!(wheel.pending(), 0, "nobody waits");
     let child = deadline.child_in(ms(150));
-    let tasks: Vec<_> = (0..100)
-        .map(|i| tokio::spawn(if i % 2 == 0 { &deadline } else { &child }.run(pending::<()>())))
-        .collect();
+    let tasks: Vec<_> = (0..100).map(|i| passed(if i % 2 == 0 { &deadline } else { &child })).collect();
     sleep(ms(1)).await;
     assert_eq!(wheel.pending(), 1);
     for task in tasks {
-        assert_eq!(task.await.unwrap(), Err(Ended::Passed));
+        assert_eq!(task.await.unwrap(), Ended::Passed);
     }
     assert_eq!(wheel.stats().fired, 1);
     assert_eq!(wheel.pending(), 0);
@@ -123,7 +125,7 @@ async fn a_cancel_ends_children_and_not_the_parent() {
 async fn a_deadline_can_be_moved_both_ways_until_it_has_ended() {
     let start = Instant::now();
     let deadline = TimingWheel::new().deadline_in(ms(50));
-    let waits = tokio::spawn(deadline.passed());
+    let waits = passed(&deadline);
     sleep(ms(40)).await;
     assert!(deadline.reset(start + ms(100)));
     sleep(ms(40)).await;
@@ -162,10 +164,10 @@ async fn a_dropped_tree_leaves_nothing() {
     for _ in 0..3 {
         let deadline = wheel.deadline_in(ms(1000));
         let child = deadline.child_in(ms(500));
-        let mut run = task::spawn(child.run(pending::<()>()));
+        let mut run = task::spawn(async move { child.run(pending::<()>()).await });
         assert!(run.poll().is_pending());
         assert_eq!(wheel.pending(), 1);
-        drop((deadline, child));
+        drop(deadline);
         assert_eq!(wheel.pending(), 1, "a future still waits");
         drop(run);
         assert_eq!(wheel.pending(), 0);
@@ -178,16 +180,16 @@ async fn a_full_wheel_changes_nothing() {
     let other = wheel.try_sleep(ms(1000)).unwrap();
     let start = Instant::now();
     let deadline = wheel.deadline_in(ms(50));
-    let of_child = tokio::spawn(deadline.child_in(ms(20)).passed());
-    let of_call = tokio::spawn(deadline.run_in(ms(30), pending::<()>()));
-    let waits = tokio::spawn(deadline.passed());
+    let of_child = passed(&deadline.child_in(ms(20)));
+    let of_call = wait(&deadline, ms(30));
+    let waits = passed(&deadline);
     let child = deadline.child();
-    let cancelled = tokio::spawn(child.passed());
+    let cancelled = passed(&child);
     assert_eq!(of_child.await.unwrap(), Ended::Passed);
     assert_eq!(start.elapsed(), ms(20));
     child.cancel();
     assert_eq!(cancelled.await.unwrap(), Ended::Cancelled);
-    assert_eq!(of_call.await.unwrap(), Err(Ended::Passed));
+    assert_eq!(of_call.await.unwrap(), Ended::Passed);
     assert_eq!(start.elapsed(), ms(30));
     assert_eq!(waits.await.unwrap(), Ended::Passed);
     assert_eq!(start.elapsed(), ms(50));
@@ -203,8 +205,8 @@ async fn a_deadline_on_a_full_wheel_can_be_moved_both_ways() {
         let start = Instant::now();
         let deadline = wheel.deadline_in(ms(50));
         // One whose own limit was there before, and is no node's.
-        let of_call = tokio::spawn(deadline.run_in(ms(15), pending::<()>()));
-        let waits = tokio::spawn(deadline.passed());
+        let of_call = wait(&deadline, ms(15));
+        let waits = passed(&deadline);
         sleep(ms(1)).await;
         if has_place {
             other = None;
@@ -213,7 +215,7 @@ async fn a_deadline_on_a_full_wheel_can_be_moved_both_ways() {
             assert_eq!(wheel.pending(), 1);
         }
         assert!(deadline.reset(start + ms(moved)));
-        assert_eq!(of_call.await.unwrap(), Err(Ended::Passed));
+        assert_eq!(of_call.await.unwrap(), Ended::Passed);
         assert!(start.elapsed() <= ms(17), "{:?}", start.elapsed());
         assert_eq!(waits.await.unwrap(), Ended::Passed);
         assert!(start.elapsed() >= ms(moved) && start.elapsed() <= ms(moved + 2));
@@ -226,7 +228,7 @@ async fn the_end_of_the_wheel_changes_nothing() {
     let wheel = TimingWheel::new();
     let start = Instant::now();
     let deadline = wheel.deadline_in(ms(10));
-    let waits = tokio::spawn(deadline.passed());
+    let waits = passed(&deadline);
     sleep(ms(1)).await;
     wheel.shutdown();
     assert_eq!(deadline.run_in(ms(5), pending::<()>()).await, Err(Ended::Passed));
@@ -250,7 +252,7 @@ async fn a_task_has_its_own_current_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_without_end_can_be_cancelled() {
     let deadline = TimingWheel::new().deadline_in(std::time::Duration::MAX);
-    let waits = tokio::spawn(deadline.passed());
+    let waits = passed(&deadline);
     sleep(ms(1000)).await;
     deadline.cancel();
     assert_eq!(waits.await.unwrap(), Ended::Cancelled);
@@ -288,7 +290,7 @@ fn ends_become_io_errors_and_debug_tells_what_is_left() {
 struct Panics;
 
 impl std::task::Wake for Panics {
-    fn wake(self: std::sync::Arc<Self>) {
+    fn wake(self: Arc<Self>) {
         panic!("a waker that panics");
     }
 }
@@ -296,13 +298,13 @@ impl std::task::Wake for Panics {
 #[tokio::test(start_paused = true)]
 async fn a_waker_that_panics_keeps_nothing_from_the_others() {
     let wheel = TimingWheel::new();
-    let panics = std::sync::Arc::new(Panics).into();
-    let mut cx = std::task::Context::from_waker(&panics);
+    let panics = Arc::new(Panics).into();
+    let mut cx = Context::from_waker(&panics);
     for is_cancelled in [false, true] {
         let deadline = wheel.deadline_in(ms(10));
         let mut first = deadline.passed();
-        assert!(std::pin::Pin::new(&mut first).poll(&mut cx).is_pending());
-        let other = tokio::spawn(deadline.passed());
+        assert!(Pin::new(&mut first).poll(&mut cx).is_pending());
+        let other = passed(&deadline);
         sleep(ms(1)).await;
         if is_cancelled {
             deadline.cancel();
@@ -311,6 +313,65 @@ async fn a_waker_that_panics_keeps_nothing_from_the_others() {
         assert_eq!(other.await.unwrap(), end);
         let later = deadline.child_in(ms(5)).passed().await;
         assert_eq!(later, end, "the timer goes on");
+    }
+}
+
+#[derive(Debug)]
+struct PanicsInClone;
+
+impl Clone for PanicsInClone {
+    fn clone(&self) -> Self {
+        panic!("a waker that panics as it is cloned");
+    }
+}
+
+impl cooked_waker::WakeRef for PanicsInClone {
+    fn wake_by_ref(&self) {}
+}
+
+impl cooked_waker::Wake for PanicsInClone {}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_cannot_be_cloned_keeps_nothing_from_the_others() {
+    let wheel = TimingWheel::new();
+    let panics = cooked_waker::IntoWaker::into_waker(Box::new(PanicsInClone));
+    for others in [false, true] {
+        let deadline = wheel.deadline_in(ms(10));
+        let before = others.then(|| passed(&deadline));
+        sleep(ms(1)).await;
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let _ = pin!(deadline.passed()).poll(&mut Context::from_waker(&panics));
+        }));
+        assert!(polled.is_err());
+        assert_eq!(deadline.run_in(ms(2), pending::<()>()).await, Err(Ended::Passed));
+        assert!(!deadline.has_ended());
+        assert_eq!(deadline.passed().await, Ended::Passed);
+        assert!(Instant::now() >= deadline.instant());
+        if let Some(before) = before {
+            assert_eq!(before.await.unwrap(), Ended::Passed);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_deadline_takes_its_timer_and_its_wakers_out() {
+    let wheel = TimingWheel::new();
+    for is_child in [false, true] {
+        let root = wheel.deadline_in(ms(10_000));
+        let deadline = if is_child { root.child() } else { root.clone() };
+        let task = Arc::new(Panics);
+        let waker = task.clone().into();
+        let mut cx = Context::from_waker(&waker);
+        let mut waits = [deadline.passed(), deadline.passed()];
+        for waits in &mut waits {
+            assert!(pin!(waits).poll(&mut cx).is_pending());
+        }
+        assert_eq!(wheel.pending(), 1);
+        deadline.cancel();
+        assert_eq!(wheel.pending(), 0);
+        assert_eq!(Arc::strong_count(&task), 2, "this one, and that of its waker here");
+        assert!(pin!(&mut waits[0]).poll(&mut cx).is_ready());
+        assert_eq!(wheel.pending(), 0);
     }
 }
 

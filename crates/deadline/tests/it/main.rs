@@ -8,8 +8,24 @@ mod told;
 #[cfg(feature = "wire")]
 mod wire;
 
+use std::future::pending;
 use std::time::Duration;
+
+use timingwheel_deadline::{Deadline, Ended};
+use tokio::task::JoinHandle;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
+}
+
+/// A task that waits for the end of a deadline, or for `limit` if it is sooner.
+fn wait(deadline: &Deadline, limit: Duration) -> JoinHandle<Ended> {
+    let deadline = deadline.clone();
+    tokio::spawn(async move { deadline.run_in(limit, pending::<()>()).await.unwrap_err() })
+}
+
+/// A task that waits for the end of a deadline.
+fn passed(deadline: &Deadline) -> JoinHandle<Ended> {
+    let deadline = deadline.clone();
+    tokio::spawn(async move { deadline.passed().await })
 }

@@ -1,13 +1,14 @@
 //! Random trees of deadlines beside a model without timers: each future ends at the earliest of its limits, exactly once,
 //! never early, for the reason that came first.
 
-use std::future::Future;
+use std::future::{Future, pending};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use timingwheel::TimingWheel;
-use timingwheel_deadline::{Deadline, DeadlineExt, Ended, Passed, Run};
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::time::{Instant, sleep};
 use tokio_test::task::{Spawn, spawn};
 
@@ -19,8 +20,8 @@ const LATE: Duration = ms(2);
 #[derive(Clone, Debug)]
 enum Op {
     Child { of: usize, after: Option<u64> },
-    Wait { on: usize, limit: Option<u64>, is_polled: bool },
-    Poll { waiter: usize },
+    Wait { on: usize, limit: Option<u64>, task: usize, was_polled: bool },
+    Poll { task: usize },
     Reset { node: usize, after: u64 },
     Cancel { node: usize },
     DropNode { node: usize },
@@ -33,9 +34,9 @@ fn op() -> impl Strategy<Value = Op> {
     let after = || 0u64..60;
     prop_oneof![
         3 => (any(), proptest::option::of(after())).prop_map(|(of, after)| Op::Child { of, after }),
-        6 => (any(), proptest::option::of(after()), proptest::bool::ANY)
-            .prop_map(|(on, limit, is_polled)| Op::Wait { on, limit, is_polled }),
-        1 => any().prop_map(|waiter| Op::Poll { waiter }),
+        6 => (any(), proptest::option::of(after()), 0..TASKS, proptest::bool::ANY)
+            .prop_map(|(on, limit, task, was_polled)| Op::Wait { on, limit, task, was_polled }),
+        1 => (0..TASKS).prop_map(|task| Op::Poll { task }),
         3 => (any(), after()).prop_map(|(node, after)| Op::Reset { node, after }),
         1 => any().prop_map(|node| Op::Cancel { node }),
         1 => any().prop_map(|node| Op::DropNode { node }),
@@ -51,18 +52,12 @@ struct Node {
     cancelled: Option<Instant>,
 }
 
-impl Waiter {
-    fn poll(&mut self, now: Instant) -> Poll<Option<Ended>> {
-        if let Limit::After(after) = self.limit {
-            self.limit = Limit::At(now + after);
-        }
-        self.was_polled = true;
-        self.real.poll().map(Result::err)
-    }
-}
+/// Waiters of the same task have the same waker.
+const TASKS: usize = 3;
 
 struct Waiter {
-    real: Spawn<Run<std::future::Pending<()>>>,
+    real: Pin<Box<dyn Future<Output = Ended> + Send + Sync>>,
+    task: usize,
     node: usize,
     /// Begins with the first poll.
     limit: Limit,
@@ -74,6 +69,24 @@ enum Limit {
     None,
     After(Duration),
     At(Instant),
+}
+
+/// Polls the waiters of a task, and drops those that have ended. Checks what they are told.
+fn poll(model: &Model, tasks: &mut [Spawn<()>], waiters: &mut Vec<Waiter>, task: usize) {
+    let now = Instant::now();
+    tasks[task].enter(|cx, _| {
+        waiters.retain_mut(|waiter| {
+            if waiter.task != task || !waiter.was_polled {
+                return true;
+            }
+            if let Limit::After(after) = waiter.limit {
+                waiter.limit = Limit::At(now + after);
+            }
+            let Poll::Ready(end) = waiter.real.as_mut().poll(cx) else { return true };
+            model.check(waiter, now, Some(end));
+            false
+        });
+    });
 }
 
 #[derive(Default)]
@@ -121,14 +134,11 @@ impl Model {
     }
 }
 
-fn _assert_send(passed: Passed) -> impl Future + Send + Sync {
-    passed
-}
-
 async fn run(wheel: TimingWheel, ops: Vec<Op>) {
     let root = wheel.deadline_in(ms(100));
     let mut model = Model::default();
     model.nodes.push(Node { at: root.instant(), real: Some(root), parent: None, cancelled: None });
+    let mut tasks = [(); TASKS].map(spawn);
     let mut waiters: Vec<Waiter> = Vec::new();
     for op in ops {
         let now = Instant::now();
@@ -143,27 +153,25 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
                 };
                 model.nodes.push(Node { real: Some(real), parent: Some(parent), at, cancelled: None });
             }
-            Op::Wait { on, limit, is_polled } => {
+            Op::Wait { on, limit, task, was_polled } => {
                 let node = node(on);
-                let Some(deadline) = &model.nodes[node].real else { continue };
-                let real = match limit {
-                    Some(limit) => deadline.run_in(ms(limit), std::future::pending()),
-                    None => deadline.run(std::future::pending()),
-                };
+                let Some(deadline) = model.nodes[node].real.clone() else { continue };
+                let real = Box::pin(async move {
+                    let end = match limit {
+                        Some(limit) => deadline.run_in(ms(limit), pending::<()>()).await,
+                        None => deadline.run(pending::<()>()).await,
+                    };
+                    end.unwrap_err()
+                });
                 let limit = limit.map_or(Limit::None, |limit| Limit::After(ms(limit)));
-                let mut waiter = Waiter { real: spawn(real), node, limit, was_polled: false };
-                if is_polled && let Poll::Ready(answer) = waiter.poll(now) {
-                    model.check(&waiter, now, answer);
-                    continue;
+                waiters.push(Waiter { real, task, node, limit, was_polled });
+                if was_polled {
+                    poll(&model, &mut tasks, &mut waiters, task);
                 }
-                waiters.push(waiter);
             }
-            Op::Poll { waiter } if !waiters.is_empty() => {
-                let i = waiter % waiters.len();
-                if let Poll::Ready(answer) = waiters[i].poll(now) {
-                    let waiter = waiters.swap_remove(i);
-                    model.check(&waiter, now, answer);
-                }
+            Op::Poll { task } => {
+                waiters.iter_mut().filter(|waiter| waiter.task == task).for_each(|it| it.was_polled = true);
+                poll(&model, &mut tasks, &mut waiters, task);
             }
             Op::Reset { node: i, after } => {
                 let i = node(i);
@@ -181,39 +189,29 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
                     model.nodes[i].cancelled = Some(now);
                 }
             }
-            // The root stays, or soon nothing can be done.
+            // The first root stays, or soon nothing can be done.
             Op::DropNode { node: i } => {
                 let i = node(i);
                 if i > 0 {
                     model.nodes[i].real = None;
                 }
             }
-            Op::DropWaiter { waiter } if !waiters.is_empty() => {
-                waiters.swap_remove(waiter % waiters.len());
+            Op::DropWaiter { waiter } => {
+                if !waiters.is_empty() {
+                    waiters.swap_remove(waiter % waiters.len());
+                }
             }
-            Op::Poll { .. } | Op::DropWaiter { .. } => {}
             Op::Sleep { ms: time } => sleep(ms(time)).await,
         }
-        let now = Instant::now();
         // Only the woken are polled: a lost wake-up is found here.
-        let mut i = 0;
-        while i < waiters.len() {
-            let waiter = &mut waiters[i];
-            if !waiter.was_polled {
-                i += 1;
-                continue;
+        for task in 0..TASKS {
+            if tasks[task].is_woken() {
+                poll(&model, &mut tasks, &mut waiters, task);
             }
-            let answer = if waiter.real.is_woken() { waiter.poll(now) } else { Poll::Pending };
-            match answer {
-                Poll::Ready(answer) => {
-                    let waiter = waiters.swap_remove(i);
-                    model.check(&waiter, now, answer);
-                }
-                Poll::Pending => {
-                    model.check(&waiters[i], now, None);
-                    i += 1;
-                }
-            }
+        }
+        let now = Instant::now();
+        for waiter in waiters.iter().filter(|waiter| waiter.was_polled) {
+            model.check(waiter, now, None);
         }
         for (i, node) in model.nodes.iter().enumerate() {
             if let Some(real) = &node.real {

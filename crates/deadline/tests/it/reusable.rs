@@ -39,6 +39,17 @@ async fn each_operation_ends_at_its_own_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operation_that_is_shorter_than_the_one_before_ends_in_time() {
+    let mut deadline = ReusableDeadline::new(&TimingWheel::new());
+    deadline.start_in(ms(1000));
+    deadline.run(sleep(ms(1))).await.unwrap();
+    let start = Instant::now();
+    deadline.start_in(ms(10));
+    assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_ends_at_its_own_limit_which_begins_when_it_is_pending() {
     for wheel in [TimingWheel::new(), TimingWheel::builder().max_pending(0).build().unwrap()] {
         let mut deadline = ReusableDeadline::new(&wheel);
