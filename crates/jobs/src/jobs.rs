@@ -36,7 +36,7 @@ use crate::task::{Once, Repeat, Unrun, Work};
 ///
 /// # Keys
 /// A job is looked up by its key, by any borrowed form of it as in a `HashMap`, or by another type that is
-/// [`Equivalent`](crate::Equivalent) to the key. Such a type must hash as the key does: otherwise the job is not found, and no
+/// [`Equivalent`] to the key. Such a type must hash as the key does: otherwise the job is not found, and no
 /// error tells of that. A struct does so if it has the fields of the key in the same order, and derives `Hash`:
 ///
 /// ```
