@@ -39,17 +39,18 @@
 //!
 //! # What it costs
 //! Making a deadline allocates once, and so does a child; the first child also makes a list. Nothing is armed until a
-//! future that runs under the deadline is pending. That allocates once more. From then on the tree of a deadline and its
+//! future that runs under the deadline is pending. From then on the tree of a deadline and its
 //! children has one entry in the wheel. It moves only for a limit that is earlier than all before.
 //!
 //! Each poll that finds the future pending takes a lock, which only this request's tasks share. A limit also reads the
-//! clock once. While one task waits for one of the tree's deadlines, its further futures under that deadline allocate and
-//! arm nothing. A future of another task, or under another deadline of the tree, takes a place in a list. When the entry
+//! clock once. While one task waits for one of the tree's deadlines, its further futures under that deadline allocate
+//! nothing. Arming allocates: for the first wait, for a limit that is earlier than all before, and for a wait after the
+//! entry fired. A future of another task, or under another deadline of the tree, takes a place in a list. When the entry
 //! fires, or a deadline is moved or cancelled, all in that list are looked at. Each look at a deadline goes through its
 //! ancestors. So make a root for each request, not one for a server, and no long chains.
 //!
-//! The tree keeps the waker of the task that waited first until its deadline ends or is dropped, also if that task has
-//! ended. That task may be woken once more than it needs.
+//! The tree keeps the waker of the task that waited first until the entry fires, or the deadline is cancelled or dropped,
+//! also if that task has ended. That task may be woken once more than it needs.
 //!
 //! Where an operation only needs a time limit for itself and for each of its calls, a [`ReusableDeadline`] costs less than
 //! any other form: no allocation, no lock, and one look at the clock for each call that waits.

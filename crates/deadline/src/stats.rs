@@ -106,25 +106,22 @@ struct Counts {
 /// Of a request that is counted.
 pub(crate) struct Used {
     counters: DeadlineCounters,
-    /// `None` if it had no time left.
-    since: Option<Instant>,
+    since: Instant,
 }
 
 impl Used {
-    /// Of a request that begins now.
-    pub(crate) fn new(counters: &DeadlineCounters, wheel: &TimingWheel, at: Instant) -> Self {
-        let since = Some(wheel.current_time()).filter(|now| at > *now);
-        if since.is_none() {
+    /// Of a request that begins now. One that has no time left is counted here, and never again.
+    pub(crate) fn new(counters: &DeadlineCounters, wheel: &TimingWheel, at: Instant) -> Option<Self> {
+        let since = wheel.current_time();
+        if at <= since {
             counters.counts.too_late.fetch_add(1, Ordering::Relaxed);
+            return None;
         }
-        Self { counters: counters.clone(), since }
+        Some(Self { counters: counters.clone(), since })
     }
 
     /// A deadline ended, at this depth.
     pub(crate) fn ended(&self, end: Ended, depth: usize) {
-        if self.since.is_none() {
-            return;
-        }
         let counts = match end {
             Ended::Passed => &self.counters.counts.passed,
             Ended::Cancelled => &self.counters.counts.cancelled,
@@ -137,9 +134,8 @@ impl Used {
         if now >= at {
             return self.ended(Ended::Passed, 0);
         }
-        let Some(since) = self.since else { return };
         // No division by zero: `at` was later than `since` when it was made, and one that was moved before passed.
-        let tenths = (now - since).as_nanos() * 10 / (at - since).as_nanos();
+        let tenths = (now - self.since).as_nanos() * 10 / (at - self.since).as_nanos();
         let tenths = usize::try_from(tenths).expect("below ten, because `now` is before `at`");
         self.counters.counts.used[tenths].fetch_add(1, Ordering::Relaxed);
     }

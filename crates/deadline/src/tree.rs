@@ -2,7 +2,8 @@
 //!
 //! Ground rules:
 //! - [`State`] is under the tree's lock. No code of a user's runs under it: wakers are cloned, woken and dropped outside.
-//! - A child is in the tree for as long as its [`Child`] is referred to, so an index of one that is referred to is valid.
+//! - A child is in the tree for as long as its [`Child`] is referred to, so an index of one that is referred to is valid. A
+//!   future that was forgotten leaves a [`Waiter`] whose child may be gone, or another by now, which is woken once too often.
 //! - A deadline's end is reckoned, not kept: it follows from the instants and cancels of its ancestors and itself. A
 //!   deadline that has ended, by the clock that is read under the lock, is neither moved nor cancelled, and what happens
 //!   above it later changes nothing. So what one thread has seen ended stays so for all.
@@ -10,7 +11,8 @@
 //!   future finds it there.
 //! - A registered task is woken when its deadline is cancelled, and by [`Waiter::at`] at the latest. The timer fires no
 //!   later than the earliest of these. It may fire earlier, for a deadline that was moved or a future that is gone. Then
-//!   it is armed anew. When nobody waits any more, it is dropped.
+//!   it is armed anew. It is dropped by a wake, an end or a child's drop that leaves nobody registered. A future that is
+//!   dropped leaves it.
 //! - The timer is polled, moved and dropped outside of the lock, because any of these may drop other timers' wakers. A
 //!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
 //!   looks again.
@@ -129,7 +131,7 @@ impl Drop for Child {
 
 impl Tree {
     pub(crate) fn new(wheel: &TimingWheel, at: Instant, counters: Option<&DeadlineCounters>) -> Arc<Self> {
-        let used = counters.map(|counters| Used::new(counters, wheel, at));
+        let used = counters.and_then(|counters| Used::new(counters, wheel, at));
         let state = State {
             root: Node::new(None, at),
             children: Slab::new(),
@@ -201,7 +203,8 @@ impl Tree {
         let State { children, first, others, .. } = &mut *state;
         let mut wakers = Vec::new();
         for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
-            if waiter.waker.is_some() && due(children, waiter) {
+            if due(children, waiter) {
+                // Also of one whose waker was taken: its future registers anew, or is gone.
                 waiter.at = None;
                 wakers.extend(waiter.waker.take());
             }
@@ -210,8 +213,12 @@ impl Tree {
         drop(state);
         drop(timer);
         for waker in wakers {
-            // One that panics, which the panic hook has told, keeps nothing from the others.
-            let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            // One that panics, which the panic hook has told, keeps nothing from the others, even if the payload panics too.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+                && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
+            {
+                mem::forget(again);
+            }
         }
     }
 
@@ -396,7 +403,7 @@ impl Node {
 
 /// A deadline and its ancestors, but for the root.
 fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = usize> {
-    iter::successors(place, |&index| children[index].parent)
+    iter::successors(place, |&index| children.get(index)?.parent)
 }
 
 /// Whether what waits for `node` ends with `place`.

@@ -1,14 +1,15 @@
 //! How a deadline ends, and what it costs the wheel.
 
-use std::future::{pending, ready};
+use std::future::{pending, poll_fn, ready};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use timingwheel::TimingWheel;
-use timingwheel_deadline::{Deadline, DeadlineExt, Ended, spawn};
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended, ReusableDeadline, spawn};
+use tokio::task::coop;
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::task;
 
@@ -28,6 +29,49 @@ async fn any_number_of_futures_have_one_entry_in_the_wheel() {
     }
     assert_eq!(wheel.stats().fired, 1);
     assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_uses_up_the_budget_does_not_escape_its_deadline() {
+    let wheel = TimingWheel::new();
+    let (deadline, mut reusable) = (wheel.deadline_in(ms(10)), ReusableDeadline::new(&wheel));
+    reusable.start_in(ms(10));
+    sleep(ms(20)).await;
+    let busy = || {
+        let mut polls = 0..3;
+        poll_fn(move |cx| match polls.next() {
+            Some(_) => loop {
+                std::task::ready!(coop::poll_proceed(cx)).made_progress();
+            },
+            None => Poll::Ready(()),
+        })
+    };
+    assert_eq!(deadline.run(busy()).await, Err(Ended::Passed));
+    // So that the task has a budget again.
+    tokio::task::yield_now().await;
+    assert_eq!(reusable.run(busy()).await, Err(Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_future_of_a_child_that_is_gone_harms_nobody() {
+    let root = TimingWheel::new().deadline_in(ms(100));
+    let (child, other) = (root.child(), root.child());
+    let mut first = task::spawn(root.passed());
+    assert!(first.poll().is_pending());
+    let mut forgotten = Box::pin(child.passed());
+    assert!(forgotten.as_mut().poll(&mut Context::from_waker(&Arc::new(Quiet).into())).is_pending());
+    std::mem::forget(forgotten);
+    drop(child);
+    other.cancel();
+    assert!(other.has_ended() && !root.has_ended());
+    root.cancel();
+    assert!(first.is_woken());
+}
+
+struct Quiet;
+
+impl std::task::Wake for Quiet {
+    fn wake(self: Arc<Self>) {}
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,11 @@
 //! A tree that several threads use at once.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -56,4 +60,48 @@ async fn watch(deadline: &Deadline, i: u64, early: &AtomicUsize) {
         Ended::Passed | Ended::Cancelled => {}
     }
     assert!(deadline.has_ended());
+}
+
+/// A waker whose drop takes that long.
+struct DropsSlowly(Duration);
+
+impl Wake for DropsSlowly {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for DropsSlowly {
+    fn drop(&mut self) {
+        thread::sleep(self.0);
+    }
+}
+
+/// The timer fires at a time from before a move, while a future drops the waker that it had before, and takes the new one.
+#[test]
+fn a_future_that_moves_to_another_task_as_the_timer_fires_leaves_the_wheel_at_rest() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let wheel = runtime.block_on(async { TimingWheel::new() });
+    let (root, start) = (wheel.deadline_in(ms(10_000)), Instant::now());
+    let first = {
+        let root = root.clone();
+        runtime.spawn(async move { root.passed().await })
+    };
+    thread::sleep(ms(20));
+    let child = root.child_at(start + ms(80));
+    let (mut moves, mut stays) = (child.passed(), child.passed());
+    let mut poll = |waker: Waker, which: usize| {
+        let future = if which == 0 { &mut moves } else { &mut stays };
+        _ = Pin::new(future).poll(&mut Context::from_waker(&waker));
+    };
+    poll(Arc::new(DropsSlowly(ms(120))).into(), 0);
+    child.reset(start + ms(400));
+    poll(Arc::new(DropsSlowly(Duration::ZERO)).into(), 1);
+    poll(Arc::new(DropsSlowly(Duration::ZERO)).into(), 0);
+    thread::sleep((start + ms(450)).saturating_duration_since(Instant::now()));
+    let (tell, fired) = mpsc::channel();
+    runtime.spawn(async move {
+        wheel.sleep(ms(5)).await;
+        tell.send(()).unwrap();
+    });
+    fired.recv_timeout(Duration::from_secs(30)).expect("the wheel turns");
+    first.abort();
 }
