@@ -194,8 +194,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
         let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
-        // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let (hand, polled) = match record.arm(first, &mut work) {
+        // Armed before it is listed: what is refused leaves the list as it was. Until `work_at` its timer is in hand, so it does not run.
+        let armed = match record.arm(first, &mut work) {
             Ok(Some(armed)) => armed,
             Ok(None) if self.table.is_shut_down() => {
                 return Err(TryRunError::new(Refused::by_jobs(), work.code()));
@@ -206,10 +206,10 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
         let mut work = Some(work);
-        let give = || record.give(work.take().expect("it is given once"), None);
+        let give = || record.give(Some(&armed), work.take().expect("it is given once"), None);
         match self.table.list(record.clone(), give) {
             Ok(replaced) => {
-                record.work_at(hand, polled);
+                record.work_at(armed.hand, armed.polled);
                 Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
             }
             Err(reason) => Err(TryRunError::new(reason, work.expect("it was not given").code())),

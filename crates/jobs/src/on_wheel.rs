@@ -282,9 +282,9 @@ fn launch<W: Work>(
             return (job, Some((refused, work)));
         }
     };
-    record.give(work, Some(tell));
+    record.give(armed.as_ref(), work, Some(tell));
     match armed {
-        Some((hand, polled)) => _ = record.work_at(hand, polled),
+        Some(armed) => _ = record.work_at(armed.hand, armed.polled),
         None => record.finish(JobState::Done, None),
     }
     (job, None)

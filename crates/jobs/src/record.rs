@@ -105,9 +105,10 @@ impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
 #[derive(Default)]
 struct State {
     stage: Stage,
-    /// When the run is due that the job waits for, or that is going on; and until when the job waits for it, or did: later,
-    /// if it may be late. After that only if it waited and could not run.
+    /// When the run is due that the job waits for, or that is going on.
     due: Option<Instant>,
+    /// Until when the job waits for that run: later than `due` if it may be late. Stays at the end only if the job waited and
+    /// could not run.
     waits_until: Option<Instant>,
     /// Somebody else than the schedule has said when the run is due.
     is_users: bool,
@@ -176,6 +177,13 @@ fn is_refused(polled: &Polled) -> bool {
     matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
 }
 
+/// A new job's timer, in the hand of whoever armed it, and when the run is due.
+pub(crate) struct Armed {
+    pub(crate) hand: Hand,
+    due: Instant,
+    pub(crate) polled: Polled,
+}
+
 /// The first timer of a job, and when the run is due; `None` if it has no run at all.
 pub(crate) type First = Option<(Sleep, Instant)>;
 
@@ -189,36 +197,31 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
     }
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
-    pub(crate) fn arm(
-        self: &Arc<Self>,
-        first: First,
-        work: &mut W,
-    ) -> Result<Option<(Hand, Polled)>, Refused> {
-        let refused = |error| {
-            // It has not waited.
-            self.lock().waits_until = None;
-            Err(Refused::by_wheel(&self.wheel, error))
-        };
+    pub(crate) fn arm(self: &Arc<Self>, first: First, work: &mut W) -> Result<Option<Armed>, Refused> {
+        let refused = |error| Err(Refused::by_wheel(&self.wheel, error));
         let Some((sleep, due)) = first else {
             return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
         };
-        self.lock().wait_until(&sleep, due);
         work.attach(PendingRun::of(self.clone()));
         let mut hand = Hand { sleep, waker: self.clone().into() };
         match hand.poll() {
             Poll::Ready(Err(error)) => refused(error),
             Poll::Ready(Ok(())) if self.wheel.is_ended() => refused(Error::shutdown()),
-            polled => Ok(Some((hand, polled))),
+            polled => Ok(Some(Armed { hand, due, polled })),
         }
     }
 
     /// Gives a job its code. Whoever has armed it then [works at](Self::work_at) its timer: the job does not run before.
-    pub(crate) fn give(&self, work: W, tell: Tell<W::Output>) {
+    pub(crate) fn give(&self, armed: Option<&Armed>, work: W, tell: Tell<W::Output>) {
         *lock(&self.slot.work) = Some((work, tell));
-        self.lock().repeats = W::REPEATS;
+        let mut state = self.lock();
+        state.repeats = W::REPEATS;
+        if let Some(Armed { hand, due, .. }) = armed {
+            state.wait_until(&hand.sleep, *due);
+        }
     }
 
-    /// Goes on after a run of a job that repeats: as its user has said during the run, or else as `next` says. Takes the work
+    /// Goes on after a run: as its user has said during the run, or else as `next` says. Takes the work
     /// if there is a next run.
     pub(crate) fn go_on(
         self: &Arc<Self>,
