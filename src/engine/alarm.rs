@@ -256,8 +256,8 @@ impl Alarm {
     }
 
     /// For the waker of tokio's timer: if a thread is setting the timers, leaves the turn to that thread. Returns
-    /// whether it did. The thread holds the lock of the timers, and nobody may turn under that lock. It may come twice: a
-    /// worker calls as the timer is moved, and then the thread itself, because the call met its registration.
+    /// whether it did. The thread holds the lock of the timers, and nobody may turn under that lock. It may be called twice in
+    /// one setting: by a worker while the timer is moved, and by the thread that sets it as it polls the timer.
     pub(crate) fn leave_to_setter(&self) -> bool {
         let called = |setting| (setting != NOT_SETTING).then_some(CALLED);
         self.setting.fetch_update(Ordering::AcqRel, Ordering::Relaxed, called).is_ok()
@@ -307,14 +307,6 @@ impl Watched for Alarm {
     /// input and timers next.
     fn wake(&self) {
         self.driver.wake();
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-impl Alarm {
-    /// As when a thread sets the timers.
-    pub(crate) fn begin_setting(&self) {
-        self.setting.store(SETTING, Ordering::Relaxed);
     }
 }
 
@@ -370,7 +362,7 @@ impl ParkTimers {
         let tokio_timer = if wants_tokio {
             // tokio panics here if the runtime has no timers.
             let timer = Box::pin(sleep_until(instant(Nanos::MAX)));
-            Some(TokioTimer { timer, runtime, waker: by_tokio })
+            Some(TokioTimer { timer, at: Nanos::MAX, runtime, waker: by_tokio })
         } else {
             None
         };
@@ -399,11 +391,13 @@ impl ParkTimers {
     }
 }
 
-/// One of tokio's timers. It is registered only while something is pending: without it, an idle clock that is paused stands
-/// still.
+/// One of tokio's timers. It is registered only while something is pending, because a registered timer would move an idle
+/// clock that is paused.
 #[derive(Debug)]
 struct TokioTimer {
     timer: Pin<Box<Sleep>>,
+    /// The time for which it was set last.
+    at: Nanos,
     runtime: Handle,
     waker: Waker,
 }
@@ -411,10 +405,11 @@ struct TokioTimer {
 impl TokioTimer {
     /// Returns whether the time has come already, so that the timer will not call.
     fn set(&mut self, at: Nanos) -> bool {
+        let before = std::mem::replace(&mut self.at, at);
         if at == Nanos::MAX {
-            // One that has called is not registered any more. One that stands there already was not moved since, and
-            // the runtime may not be entered: tokio may be about to drop a future that it refused to spawn.
-            if !self.timer.is_elapsed() && self.timer.deadline() < instant(at) {
+            // One that has called is not registered any more. One that is still at the end of time stays: in the first turn
+            // tokio may be about to drop a future that it refused to spawn, and the runtime cannot be entered then.
+            if before < at && !self.timer.is_elapsed() {
                 let _runtime = self.runtime.enter();
                 self.timer.set(sleep_until(instant(at)));
             }
@@ -424,5 +419,20 @@ impl TokioTimer {
         // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
         let timer = coop::unconstrained(self.timer.as_mut());
         pin!(timer).poll(&mut Context::from_waker(&self.waker)).is_ready()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// By a worker while the timer is moved, and by the thread that sets it as it polls the timer.
+    #[test]
+    fn each_call_of_tokios_timer_is_left_to_the_thread_that_sets_it() {
+        let alarm = Alarm::new(Clock::that_pauses(false), 1, Counters::of("alone".into()));
+        assert!(!alarm.leave_to_setter(), "nobody sets it");
+        alarm.setting.store(SETTING, Ordering::Relaxed);
+        assert!(alarm.leave_to_setter());
+        assert!(alarm.leave_to_setter());
     }
 }

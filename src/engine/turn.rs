@@ -119,7 +119,7 @@ impl Turner {
         Driver { turner: self.clone() }
     }
 
-    /// Turns the wheel, and has the next turn made when it is due, or what the budget did not allow done soon.
+    /// Turns the wheel, and sets the alarm for the next turn. If the budget ran out, the rest is done soon.
     pub(crate) fn turn(&self) {
         let alarm = &*self.alarm;
         alarm.counters.turned();

@@ -166,7 +166,7 @@ impl Sleep {
         this.move_to(deadline, Some(now));
     }
 
-    /// Sets the tolerance that a timer with this deadline has, if there is one.
+    /// Gives the timer this tolerance for this deadline. `None` changes nothing.
     pub(super) fn tolerate(&mut self, now: Nanos, deadline: Nanos, tolerance: Option<Tolerance>) {
         if let Some(tolerance) = tolerance {
             let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));

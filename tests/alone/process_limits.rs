@@ -73,7 +73,7 @@ fn a_child_of_fork_has_wheels_of_its_own_and_its_parent_notices_nothing() {
     assert!((0..3).any(|_| comes_beside_a_blocked_worker(&parent)));
     // Far, so that nothing turns the wheel meanwhile.
     let far = parent.block_on(async { wheel() });
-    // This leaves a timer of the thread's `block_on`s, which no other runtime's may take over.
+    // This leaves a timer of the thread's `block_on`s, which no other runtime's may reuse.
     let ready = parent.block_on(async { timeout(Duration::from_secs(60), tokio::task::yield_now()).await });
     ready.expect("it is ready before");
     match fork().expect("a child") {

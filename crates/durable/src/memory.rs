@@ -12,8 +12,8 @@ use jiff::Timestamp;
 
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
-    Taken, ToBegin, Which,
+    Ask, Begun, Buried, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, State,
+    Store, Stored, Taken, ToBegin, Which,
 };
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
@@ -130,8 +130,9 @@ impl Tables for Maps {
         Ok(())
     }
 
-    fn bury(&mut self, row: &Stored) -> Result<(), Infallible> {
-        self.buried.insert(row.timer.id, row.clone());
+    fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Infallible> {
+        let state = State::Buried(Buried { reason: reason.to_owned() });
+        self.buried.insert(row.timer.id, Stored { state, ..row.clone() });
         Ok(())
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     offset_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
-    /// Each cancel that is under way, and has asked the store, holds one more of it. The store's own locks order the two.
+    /// Each cancel holds one more of it from before it asks the store. So an end that the store records after that sees it.
     pub(crate) cancels: Arc<()>,
     /// The kinds that have a handler here.
     kinds: BTreeSet<&'static str>,

@@ -148,8 +148,8 @@ pub struct FixedDelay {
 
 impl FixedDelay {
     /// A run `delay` after the end of the run before, the first at once. If a delay leads beyond what an [`Instant`] can
-    /// hold, the next run is due in 30 years. With a delay of zero each run follows the one before at once. It is a new
-    /// task, so others run in between.
+    /// hold, the next run is due in 30 years. With a delay of zero each run follows the one before at once. Each is a
+    /// new task, so others run in between.
     ///
     /// # Panics
     /// Never.

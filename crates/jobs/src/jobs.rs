@@ -1,9 +1,4 @@
-//! Jobs that are addressed by keys, and the table behind them.
-//!
-//! The table has parts, each with a lock of its own. So threads seldom wait for each other, and never long when a part
-//! grows. No user's code runs under these locks. A key is hashed before the lock is taken. The jobs under its hash are
-//! copied under the lock, and their keys are compared after it. A thread that then changes the part checks that the
-//! same jobs are still there, and starts again if not.
+//! Jobs that are addressed by keys. `table` has the list behind them.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -194,7 +189,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
         let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
-        // Armed before it is listed: what is refused leaves the list as it was. Until `work_at` its timer is in hand, so it does not run.
+        // Armed before it is listed: what is refused leaves the list as it was. Until `work_at` its timer is in hand, so it
+        // does not run.
         let armed = match record.arm(first, &mut work) {
             Ok(Some(armed)) => armed,
             Ok(None) if self.table.is_shut_down() => {

@@ -113,7 +113,8 @@ pub trait Schedule: Send + 'static {
     /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
     /// another instant by [`PendingRun::replan`], unless the job's user has moved it. This is called once for each job that
     /// gets the schedule, by whoever makes the job, after the first call of [`next`](Self::next) and before the job waits.
-    /// Until the job is added, `replan` returns [`NotPending`](Replanned::NotPending); try again.
+    /// Until the job is added, `replan` returns [`NotPending`](Replanned::NotPending), as during a run. A schedule that keeps
+    /// its news for the next call of [`next`](Self::next), or calls again later, loses nothing.
     ///
     /// # Panics
     /// A panic reaches whoever makes the job.

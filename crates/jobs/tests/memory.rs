@@ -59,7 +59,7 @@ fn a_job_takes_one_block_and_a_cancelled_one_gives_it_back() {
     let (blocks, _) = in_use(&region);
     assert!(blocks < 2.05, "the futures are not gone: {blocks} blocks");
     drop(jobs);
-    // But for the few whose timers the wheel keeps for a while, for the next to take over.
+    // But for the few whose timers the wheel keeps for a while, for the next to reuse.
     let (blocks, bytes) = in_use(&region);
     assert!(blocks < 0.02, "the records are not gone: {blocks} blocks, {bytes} bytes");
 }

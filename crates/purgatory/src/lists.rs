@@ -220,7 +220,6 @@ impl<K> Lists<K> {
             let item = operation.clone();
             let mut shard = self.shard(place.hash);
             if shard.is_closed {
-                drop(shard);
                 return false;
             }
             place.number.store(shard.push(place.hash, item), Ordering::Relaxed);

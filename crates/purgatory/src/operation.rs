@@ -33,7 +33,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
 
 /// By the wheel: the deadline has come, or the wheel has ended.
 ///
-/// The task that awaits an operation tries its condition a last time. Where nobody has polled, a task is spawned for that.
+/// The task that awaits an operation tries its condition a last time. Where no task waits to be woken, one is spawned for that.
 /// So the operation leaves the lists all the same, and no condition of a user's runs on the driver.
 impl<K, F, T> ArcWake for Operation<K, F, T>
 where

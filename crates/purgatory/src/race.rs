@@ -217,9 +217,9 @@ impl<L: Leave, F: FnMut() -> Option<T>, T> Race<L, F, T> {
             return false;
         }
         state.end = Some(WatchError::Expired);
-        let is_unpolled = state.waker.is_none();
+        let is_nobody_waiting = state.waker.is_none();
         wake_task(state);
-        is_unpolled
+        is_nobody_waiting
     }
 }
 

@@ -96,13 +96,3 @@ fn on_a_busy_wheel_no_turn_is_armed_before_the_time_that_the_last_one_allows() {
     alarm.request(now.after(HOUR));
     assert_eq!(next_turn(), now.after(HOUR));
 }
-
-/// A worker calls as the timer is moved, and the thread that moves it calls itself, as it holds the lock.
-#[test]
-fn each_call_of_tokios_timer_is_left_to_the_thread_that_sets_it() {
-    let alarm = alarm();
-    assert!(!alarm.leave_to_setter(), "nobody sets it");
-    alarm.begin_setting();
-    assert!(alarm.leave_to_setter());
-    assert!(alarm.leave_to_setter());
-}

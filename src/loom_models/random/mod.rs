@@ -58,7 +58,7 @@ fn what_many_arm_is_not_overslept() {
     check_most(["the driver sleeps"], driver_among_many);
 }
 
-/// Three tasks that make, move and drop sleeps, against the driver, and then against the end. A lost wake-up is a
+/// Three tasks that make, move and drop sleeps, against the turner, and then against the end. A lost wake-up is a
 /// deadlock.
 #[test]
 fn tasks_that_sleep_are_woken() {

@@ -7,7 +7,7 @@
 //! Two operations put work off, because it is often not needed:
 //!
 //! - Moving an item to later leaves its timer. The item is put back when the timer comes due.
-//! - Removing an item leaves its timer, until the next is removed. The next item at the same index takes it over. So
+//! - Removing an item leaves its timer, until the next is removed. The next item at the same index reuses it. So
 //!   replacing an item touches the hierarchy only for an earlier deadline.
 
 use std::cmp::Reverse;

@@ -236,11 +236,11 @@ impl Waits {
     /// The error for the limit that has passed.
     fn elapsed(&self, direction: Direction, now: Nanos) -> Elapsed {
         let limit = self.limits[direction as usize];
-        let since = self.get(direction).map_or(Nanos::MAX, |wait| wait.since);
+        let end = self.get(direction).map(|wait| wait.check_and_end(wait.since, limit).1);
+        if limit == Nanos::MAX || end.is_none_or(|end| end > now) {
+            return Elapsed::of(Limit::Idle, self.idle_limit());
+        }
         match direction {
-            _ if limit == Nanos::MAX || now.0 < since.0.saturating_add(limit.0) => {
-                Elapsed::of(Limit::Idle, self.idle_limit())
-            }
             Read => Elapsed::of(Limit::Read, limit),
             Write => Elapsed::of(Limit::Write, limit),
         }

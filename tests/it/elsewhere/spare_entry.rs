@@ -1,4 +1,4 @@
-//! The next timer in a shard takes over the entry of a dropped timer.
+//! The next timer in a shard reuses the entry of a dropped timer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

@@ -41,7 +41,7 @@ impl Reading {
 /// Fewer dead schedules are not worth a sweep.
 const FEW: usize = 16;
 
-/// Adds a weak reference. Dead ones are swept out when the list is full, which then gets room for twice as many as are left. So
+/// Adds a weak reference. When the list is full, dead ones are swept out, and it gets room for twice as many as are left. So
 /// this takes constant time on average.
 fn add<T>(all: &mut Vec<Weak<T>>, one: &Arc<T>) {
     if all.len() == all.capacity() {

@@ -16,10 +16,13 @@ impl fmt::Display for Calendar {
         match every {
             Every::Days(n, filter) => {
                 write!(f, "every {n} days from {anchor}")?;
-                let business = filter.business_days.then(|| "business".to_owned());
-                let on =
-                    business.into_iter().chain(filter.has_weekdays().then(|| weekday_list(filter.weekdays)));
-                let on: Vec<String> = on.collect();
+                let mut on = Vec::new();
+                if filter.business_days {
+                    on.push("business".to_owned());
+                }
+                if filter.has_weekdays() {
+                    on.push(weekday_list(filter.weekdays));
+                }
                 if !on.is_empty() {
                     write!(f, " on {}", on.join(","))?;
                 }

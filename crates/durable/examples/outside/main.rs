@@ -3,8 +3,8 @@
 //! `cargo run --release -p timingwheel-durable-programs --example outside -- --short`
 //!
 //! The scheduler outside is a second `Durable` here, in `store.rs`. A cloud's scheduler takes its place in a program that is not
-//! to run all the time. Time is tokio's paused clock, so months take a moment. The program exits with 1 if a timer is late or
-//! lost, or if the store was asked more often than once a day.
+//! to run all the time. Time is tokio's paused clock, so months take a moment. The program exits with 1 if a timer is late, lost
+//! or not handed over, or if the store was asked more often than once a day.
 
 mod store;
 
@@ -54,12 +54,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .start()
         .await?;
     for day in 1..=timers {
-        durable.after(DAY * day, &EndTrial(day)).save().await?;
+        // Half a day after a scan. So only a call back makes a timer punctual.
+        durable.after(DAY * day - DAY / 2, &EndTrial(day)).save().await?;
     }
     wheel.sleep(Duration::from_secs(1)).await;
     let handed_over = outside.durable().count().await?.stored;
     println!("{handed_over} of {timers} timers were handed over to the scheduler outside");
-    wheel.sleep(DAY * timers + Duration::from_secs(1)).await;
+    if handed_over != u64::from(timers) {
+        return Err("a timer was not handed over".into());
+    }
+    wheel.sleep(DAY * timers).await;
 
     let late = late.lock().expect("no handler panics");
     let (latest, loads) = (late.iter().max().copied().unwrap_or_default(), durable.stats().loads);

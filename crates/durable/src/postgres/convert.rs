@@ -16,7 +16,8 @@ pub(super) const fn shard(unique: u64) -> u64 {
     unique % SHARDS
 }
 
-/// A number with the sign of the database. [`check`](super::PostgresStore) lets none in that would be negative there.
+/// A number with the sign of the database. [`Store::check`](crate::store::Store::check) refuses numbers from 2^63 on, so a stored
+/// one is never negative.
 pub(super) const fn number(id: TimerId) -> i64 {
     id.unique.cast_signed()
 }

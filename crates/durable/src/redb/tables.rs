@@ -237,11 +237,9 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn bury(&mut self, row: &Stored) -> Result<()> {
-        let (id, State::Buried(Buried { reason })) = (row.timer.id.place().to_number(), &row.state) else {
-            return Ok(());
-        };
-        self.buried.insert(id, (reason.as_str(), row.to_bytes(id).as_slice()))?;
+    fn bury(&mut self, row: &Stored, reason: &str) -> Result<()> {
+        let id = row.timer.id.place().to_number();
+        self.buried.insert(id, (reason, row.to_bytes(id).as_slice()))?;
         Ok(())
     }
 

@@ -116,12 +116,11 @@ impl Runner {
                 return self.lose();
             }
         };
-        let Some(Live::Beginning { takes, may_have_begun }) = self.live.remove(&id) else { return };
         // The answer is to a former owner of this instance.
         if !matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch) {
-            self.live.insert(id, Live::Beginning { takes, may_have_begun });
             return self.reply(id, TookBack::AskAgain);
         }
+        let Some(Live::Beginning { takes, .. }) = self.live.remove(&id) else { return };
         let Some(attempt) = self.attempt(stored) else { return };
         if !takes.is_empty() {
             return self.give_up(attempt, takes);

@@ -62,7 +62,7 @@ impl Runner {
     }
 }
 
-/// A handler that is to be called. It is small, because many may be on their way.
+/// A handler that is to be called.
 struct Call {
     /// Set by a stop: no more handlers are called.
     is_stopping: Arc<AtomicBool>,

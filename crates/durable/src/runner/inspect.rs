@@ -136,25 +136,23 @@ impl Inspection {
 
     /// The runs that were planned anew.
     async fn look_at_series(&self) -> Result<Vec<Near>, Error> {
-        let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
+        let mut page = Some(Page { only_series: true, limit: PAGE, ..Page::default() });
         let mut planned_anew = Vec::new();
-        while let Some(series) = self.next(&mut page).await? {
+        // A stop waits for the page that is asked for, and for no more.
+        while !self.is_stopping.load(Ordering::Acquire)
+            && let Some(series) = self.next(&mut page).await?
+        {
             planned_anew.extend(self.plan_anew(&series).await?);
         }
         Ok(planned_anew)
     }
 
-    /// The timers of this page, which becomes the next one. `None` after the last, or as this instance stops: a stop waits for
-    /// the page that is asked for, and for no more.
-    async fn next(&self, page: &mut Page) -> Result<Option<Vec<Stored>>, Error> {
-        if page.limit == 0 || self.is_stopping.load(Ordering::Acquire) {
-            return Ok(None);
-        }
-        let timers = self.store.clone().list(page.clone()).await?;
-        match timers.last() {
-            Some(last) if timers.len() == PAGE => page.after = last.timer.place(),
-            _ => page.limit = 0,
-        }
+    /// The timers of this page, which becomes the next one. `None` after the last.
+    async fn next(&self, page: &mut Option<Page>) -> Result<Option<Vec<Stored>>, Error> {
+        let Some(asked) = page.take() else { return Ok(None) };
+        let timers = self.store.clone().list(asked.clone()).await?;
+        let last = timers.last().filter(|_| timers.len() == PAGE);
+        *page = last.map(|last| Page { after: last.timer.place(), ..asked });
         Ok(Some(timers))
     }
 
@@ -189,13 +187,13 @@ impl Inspection {
     /// The first timer that is overdue by minutes, and of a kind without a handler here.
     async fn unhandled(&self) -> Result<Option<Unhandled>, Error> {
         let now = self.shared.now();
-        let mut page = Page { limit: PAGE, ..Page::default() };
+        let mut page = Some(Page { limit: PAGE, ..Page::default() });
         for _ in 0..MOST_OVERDUE / PAGE {
-            let Some(timers) = self.next(&mut page).await? else {
-                // A stop ends this before it knows anything new.
-                let is_stopping = self.is_stopping.load(Ordering::Acquire);
-                return Ok(is_stopping.then(|| self.shared.stats().unhandled.clone()).flatten());
-            };
+            if self.is_stopping.load(Ordering::Acquire) {
+                // Nothing new is known.
+                return Ok(self.shared.stats().unhandled.clone());
+            }
+            let Some(timers) = self.next(&mut page).await? else { break };
             for Stored { timer, kind, state, .. } in &timers {
                 let overdue = now.duration_since(timer.due());
                 if overdue < LATE {

@@ -31,11 +31,11 @@ const FROM_FIRST: Duration = Duration::from_secs(60);
 pub(super) struct Lease(Arc<Mutex<Option<Instant>>>);
 
 impl Lease {
-    pub(super) fn until(&self) -> Option<Instant> {
+    fn until(&self) -> Option<Instant> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set(&self, until: Option<Instant>) {
+    fn set(&self, until: Option<Instant>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
@@ -48,25 +48,25 @@ impl Lease {
 pub(super) struct Share {
     /// The renewal under way: when it was made, by both clocks, and the time from which it scans for the first due timer.
     renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
-    pub(super) renew_at: Instant,
+    renew_at: Instant,
     /// A hint came during the renewal, which may not have seen its cause. So the owner renews again.
     renews_again: bool,
-    pub(super) joining: Option<Answered<Owner>>,
-    pub(super) hinting: Option<BoxFuture<'static, Hint>>,
+    joining: Option<Answered<Owner>>,
+    hinting: Option<BoxFuture<'static, Hint>>,
     pub(super) lease: Lease,
     /// A load to come within the window: from a place to a time.
-    pub(super) scan: Option<Scan>,
+    scan: Option<Scan>,
     /// The load under way is one of those.
-    pub(super) is_scanning: bool,
-    pub(super) scanned_from_first: Instant,
+    is_scanning: bool,
+    scanned_from_first: Instant,
 }
 
 /// A scan for timers that other instances have stored.
 #[derive(Clone, Copy)]
-pub(super) struct Scan {
-    pub(super) after: Place,
+struct Scan {
+    after: Place,
     /// Up to this time. `None` for the whole window.
-    pub(super) until_ms: Option<i64>,
+    until_ms: Option<i64>,
 }
 
 impl Share {
@@ -85,7 +85,7 @@ impl Share {
         }
     }
 
-    pub(super) fn scan_for(&mut self, scan: Scan) {
+    fn scan_for(&mut self, scan: Scan) {
         self.scan = Some(match self.scan {
             None => scan,
             Some(other) => Scan {
@@ -220,7 +220,7 @@ impl Runner {
         share.renew_at = Instant::now();
     }
 
-    pub(super) fn lose_for_good(&mut self) {
+    fn lose_for_good(&mut self) {
         if !self.lost.send_replace(true) {
             self.shared.events.lost(self.owner.epoch);
         }
@@ -231,7 +231,7 @@ impl Runner {
     }
 
     /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
-    pub(super) fn forget_what_is_near(&mut self) {
+    fn forget_what_is_near(&mut self) {
         self.disarm_all();
         self.loading = None;
         self.loads_anew = false;
@@ -242,7 +242,7 @@ impl Runner {
     }
 
     /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
-    pub(super) fn join_again(&mut self) {
+    fn join_again(&mut self) {
         let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
         lost.send_replace(true);
         self.shared.events.lease_lost(self.owner.epoch);
@@ -269,7 +269,7 @@ impl Runner {
         }
     }
 
-    pub(super) fn joined(&mut self, answer: Result<Owner, Error>) {
+    fn joined(&mut self, answer: Result<Owner, Error>) {
         match answer {
             Ok(owner) => {
                 self.shared.events.joined_again(self.owner.epoch, owner.epoch);
@@ -293,7 +293,7 @@ impl Runner {
         }
     }
 
-    pub(super) fn hinted(&mut self, hint: Hint) {
+    fn hinted(&mut self, hint: Hint) {
         let Some(share) = &mut self.share else { return };
         match hint {
             // If a renewal is under way, it may be too early to tell.
@@ -311,7 +311,7 @@ impl Runner {
 
     /// From which time a renewal is to scan for the first due timer. So an idle instance makes one call instead of two. A busy
     /// instance scans by a call of its own, so that its lease does not wait for the scan.
-    pub(super) fn scans_as_it_renews(&self) -> Option<Timestamp> {
+    fn scans_as_it_renews(&self) -> Option<Timestamp> {
         (self.is_idle() && !self.kinds.is_empty()).then(|| timestamp(self.mark()))
     }
 
@@ -326,7 +326,7 @@ impl Runner {
 
     /// Plans one scan after each renewal: now and then from the beginning, and mostly from a minute ago. A renewal that has found
     /// nothing new replaces the scan.
-    pub(super) fn scan_for_what_others_saved(&mut self, has_scanned: bool, first_due: Option<Timestamp>) {
+    fn scan_for_what_others_saved(&mut self, has_scanned: bool, first_due: Option<Timestamp>) {
         let next = self.window.next_due();
         let is_known = first_due.is_none_or(|due| next.is_some_and(|next| next <= due.as_millisecond()));
         let is_found = has_scanned && self.is_idle() && (is_known || self.window.is_loading());

@@ -86,8 +86,8 @@ impl Runner {
     }
 
     fn ask_for(&mut self, ask: Ask, is_anew: bool) {
-        let looking = LoadAsked { is_anew, until_ms: ask.until.as_millisecond() };
-        self.loading = Some((looking, self.store.clone().load(self.owner, ask)));
+        let asked = LoadAsked { is_anew, until_ms: ask.until.as_millisecond() };
+        self.loading = Some((asked, self.store.clone().load(self.owner, ask)));
     }
 
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {

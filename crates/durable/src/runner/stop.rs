@@ -120,14 +120,14 @@ impl Runner {
         self.finish_joining().await;
         // A store may go on with a call that is dropped, and hold its file meanwhile.
         let loading = OptionFuture::from(self.loading.take().map(|(_, call)| call));
-        let looks = join(loading, OptionFuture::from(self.inspections.under_way.take()));
+        let reads = join(loading, OptionFuture::from(self.inspections.under_way.take()));
         // If the store fails or hangs now, the next owner finds it as after a crash.
         let leaving = async {
             if let Err(error) = self.store.clone().leave(self.owner).await {
                 self.shared.failed(&error);
             }
         };
-        let _ = tokio::time::timeout(GRACE, join(leaving, looks)).await;
+        let _ = tokio::time::timeout(GRACE, join(leaving, reads)).await;
         {
             let mut stats = self.shared.stats();
             (stats.armed, stats.begun) = (0, 0);

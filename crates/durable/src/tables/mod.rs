@@ -10,8 +10,8 @@ use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Buried, Change, Ended, Failure, Move, Near, NewTimer, Owner, Put, Removal, Saved, Settled, State,
-    Stored, Taken, ToBegin, Which,
+    Begun, Change, Ended, Failure, Move, Near, NewTimer, Owner, Put, Removal, Saved, Settled, State, Stored,
+    Taken, ToBegin, Which,
 };
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
@@ -25,7 +25,7 @@ pub(crate) struct BegunBy {
 pub(crate) trait Lookup {
     type Error;
 
-    /// The timer at this place, as it stands there: its attempt, if it has begun, is a map of its own.
+    /// The timer at this place, without its attempt: see [`attempt`](Self::attempt).
     fn row(&self, at: Place) -> Result<Option<Stored>, Self::Error>;
     /// Its attempt, if it has begun.
     fn attempt(&self, at: Place) -> Result<Option<BegunBy>, Self::Error>;
@@ -65,7 +65,7 @@ pub(crate) trait Tables: Lookup {
     fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), Self::Error>;
 
     /// Buried timers, by their ids.
-    fn bury(&mut self, row: &Stored) -> Result<(), Self::Error>;
+    fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Self::Error>;
     fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Self::Error>;
     fn unbury(&mut self, id: TimerId) -> Result<(), Self::Error>;
 
@@ -272,14 +272,13 @@ fn settle_one<T: Tables>(
         Change::Bury { reason, next } => {
             row.attempts = attempt;
             note(&mut row, attempt, reason.clone());
-            let state = State::Buried(Buried { reason });
-            let mut buried = Stored { timer: row.timer.id.into(), version: 0, state, ..row.clone() };
+            let mut buried = Stored { timer: row.timer.id.into(), version: 0, ..row.clone() };
             if std::mem::take(&mut buried.ending) {
                 // Nothing follows it, also if it is retried.
                 buried.series = None;
             }
             forget(tables, &row)?;
-            tables.bury(&buried)?;
+            tables.bury(&buried, &reason)?;
             if let Some(next) = next {
                 put_back(tables, row, attempt, next)?;
             }

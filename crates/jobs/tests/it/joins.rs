@@ -58,3 +58,13 @@ async fn who_is_told_of_the_end_finds_the_job_listed_no_more() {
     sleep(ms(20)).await;
     assert_eq!(*looks.1.lock().unwrap(), Some(0));
 }
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "called after complete")]
+async fn a_wait_that_was_ready_must_not_be_polled() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after(7, ms(10), async {}).unwrap();
+    let mut join = jobs.join(&7).unwrap();
+    assert_eq!((&mut join).await, JobState::Done);
+    join.await;
+}

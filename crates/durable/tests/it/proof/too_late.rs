@@ -57,7 +57,7 @@ async fn late_series(is_moved: bool) {
         .await
         .unwrap();
     rig.wheel.sleep(secs(300)).await;
-    // A moved run is no missed one, so another one may be caught up on.
+    // A moved run does not count as missed, so a missed run is caught up on too.
     let expected: &[_] =
         if is_moved { &[(rig.at(3_600), 1), (rig.at(7_200), 1)] } else { &[(rig.at(3_600), 1)] };
     assert_eq!(*runs.lock().unwrap(), expected);
