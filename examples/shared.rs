@@ -1,4 +1,4 @@
-//! What examples share: the closing table, limits of settings, whether the machine was too busy, counts.
+//! What examples share: the closing table, limits of settings, whether the machine was too busy, counts, lateness.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -8,13 +8,16 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
+use hdrhistogram::Histogram;
 use indicatif::HumanCount;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::worker_index;
+use tokio::time::Instant;
 
 /// The closing table of an example, and the check that its counts add up.
 ///
@@ -302,6 +305,67 @@ impl Count {
     /// How many so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How late timers fired, as very many tasks note it.
+#[derive(Debug)]
+pub struct Lateness {
+    /// How many fired before their deadline, which are not in the histograms.
+    pub early: Count,
+    /// One for each processor, so that workers do not wait for each other.
+    late: Box<[Mutex<Histogram<u64>>]>,
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            early: Count::default(),
+            late: (0..processors).map(|_| Mutex::new(Self::histogram())).collect(),
+        }
+    }
+}
+
+impl Lateness {
+    /// A greater lateness counts as this.
+    const LATEST: Duration = Duration::from_secs(60);
+    /// How many digits of a lateness are kept.
+    const DIGITS: u8 = 3;
+
+    /// Notes that a timer for `deadline` has fired now.
+    pub fn note(&self, deadline: Instant) {
+        let Some(late) = Instant::now().checked_duration_since(deadline) else {
+            self.early.add();
+            return;
+        };
+        let shard = &self.late[worker_index().unwrap_or_default() % self.late.len()];
+        // Saturating because the histogram has a latest anyway.
+        let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        shard.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
+    }
+
+    /// How many fired, early ones too.
+    pub fn fired(&self) -> u64 {
+        self.all().len() + self.early.get()
+    }
+
+    /// The lateness that a share of the timers stayed within.
+    pub fn quantile(&self, share: f64) -> Duration {
+        Duration::from_nanos(self.all().value_at_quantile(share))
+    }
+
+    fn all(&self) -> Histogram<u64> {
+        let mut all = Self::histogram();
+        for shard in &self.late {
+            all.add(&*shard.lock().unwrap_or_else(PoisonError::into_inner)).expect("of the same limits");
+        }
+        all
+    }
+
+    fn histogram() -> Histogram<u64> {
+        let latest = u64::try_from(Self::LATEST.as_nanos()).expect("a minute in nanoseconds");
+        Histogram::new_with_max(latest, Self::DIGITS).expect("a range and digits that it takes")
     }
 }
 

@@ -17,6 +17,7 @@ mod baseline;
 mod by_name;
 mod core;
 mod counts;
+mod delay_queue;
 mod harness;
 mod operation;
 mod operations;

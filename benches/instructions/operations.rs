@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::operation::{Operation, Prepared, REPETITIONS};
-use crate::{by_name, core, timers};
+use crate::{by_name, core, delay_queue, timers};
 
 /// Allocates once. If DHAT does not see that, it sees no other allocation either.
 pub(crate) static CONTROL: Operation = Operation::new("control", || {
@@ -13,7 +13,7 @@ pub(crate) static CONTROL: Operation = Operation::new("control", || {
 
 /// What is checked against the baseline.
 pub(crate) fn ours() -> impl Iterator<Item = &'static Operation> {
-    by_name::OURS.iter().chain(&timers::OURS).chain(&core::OURS)
+    by_name::OURS.iter().chain(&timers::OURS).chain(delay_queue::OURS).chain(&core::OURS)
 }
 
 /// tokio's operation of the same name.

@@ -276,24 +276,9 @@ fn replace_among_many<T: Timers>() -> Prepared {
 /// there the driver runs on the thread that is counted.
 #[cfg(feature = "test-util")]
 fn fire<T: Timers>() -> Prepared {
-    use std::future::poll_fn;
-    use std::task::Poll;
-
-    use tokio::time::advance;
-
     /// Until each bucket has been in use.
     const ROUNDS: u32 = 8;
-    let run = |state: &mut State<T>| {
-        let context = state.runtime.enter();
-        assert_pending(pin!(advance(Duration::from_secs(2) * T::SCALE)), &mut no_task());
-        drop(context);
-        // Lets the runtime read the clock. `advance` itself waits for that too, by what allocates.
-        let mut has_waited = false;
-        state.runtime.block_on(poll_fn(|cx| {
-            cx.waker().wake_by_ref();
-            if std::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
-        }));
-    };
+    let run = |state: &mut State<T>| pass(&state.runtime, Duration::from_secs(2) * T::SCALE);
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     // On the second level of ours, so that each moves down once.
     let delays = (0..REPETITIONS).map(|n| Duration::from_millis(1) * (100 + n));
@@ -307,4 +292,23 @@ fn fire<T: Timers>() -> Prepared {
         }
     }
     Prepared::new(state, run, |state| state.timers.assert_counts((1 + ROUNDS) * REPETITIONS, 0))
+}
+
+/// Moves a paused clock, and lets the runtime read it.
+#[cfg(feature = "test-util")]
+pub(crate) fn pass(runtime: &Runtime, time: Duration) {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use tokio::time::advance;
+
+    let context = runtime.enter();
+    assert_pending(pin!(advance(time)), &mut no_task());
+    drop(context);
+    // `advance` itself waits for the runtime too, by what allocates.
+    let mut has_waited = false;
+    runtime.block_on(poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        if std::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
+    }));
 }

@@ -12,13 +12,16 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::sides::{Rig, Slept, Wakes, arm_all, deadlines, multi_thread, sleep_in_tasks};
-use crate::support::{Case, Findings, Scale, Table, Unit, cpu_time, median, number, rounds};
+use crate::support::{Case, Findings, Scale, Table, Unit, cpu_time, median, number, rounds, warm_rounds};
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, question, run| Case { name, question, run };
     vec![
-        case("profiles_cost", "What do arming and pending timers cost with each profile of settings?", cost),
-        case(
+        Case::new(
+            "profiles_cost",
+            "What do arming and pending timers cost with each profile of settings?",
+            cost,
+        ),
+        Case::new(
             "profiles_lateness",
             "How late are timers with each profile of settings, and what CPU time does that take?",
             lateness,
@@ -60,14 +63,13 @@ fn cost(scale: Scale) -> Findings {
     let mut sides: Vec<_> = rigs.iter().map(|rig| || once(rig, &delays)).collect();
     let mut sides: Vec<&mut dyn FnMut() -> Cost> = sides.iter_mut().map(|side| side as _).collect();
     eprintln!("{timers} timers with each profile");
-    // In the first, which does not count, memory grows that is kept later.
-    let found = rounds(scale.rounds() + 1, &mut sides);
+    let found = warm_rounds(scale.rounds(), &mut sides);
 
     let header = ["profile", "arm", "move to later", "cancel"];
     let mut table = Table::new("100,000 timers of 1 s to 300 s", header);
     for (side, (name, _)) in settings.iter().enumerate() {
         let each = |value: fn(&Cost) -> Duration| {
-            let times = found.iter().skip(1).map(|sides| value(&sides[side]).as_nanos() as f64);
+            let times = found.iter().map(|sides| value(&sides[side]).as_nanos() as f64);
             Unit::Nanos.show(median(times) / timers as f64)
         };
         table = table.row([name.clone(), each(|run| run.arm), each(|run| run.later), each(|run| run.cancel)]);

@@ -17,14 +17,13 @@ use tokio::runtime::Runtime;
 
 use crate::sides::{Rig, Wakes};
 use crate::support::{
-    Case, Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, median, number, rounds,
+    Case, Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, median, number, rounds, warm_rounds,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, question, run| Case { name, question, run };
     vec![
-        case("tolerance_core", "What does it save the core that timers may be late?", core),
-        case(
+        Case::new("tolerance_core", "What does it save the core that timers may be late?", core),
+        Case::new(
             "tolerance_wheel",
             "What does it save a process with 100,000 idle connections that timers may be late?",
             wheel,
@@ -102,8 +101,8 @@ struct CoreRun {
 fn core(scale: Scale) -> Findings {
     let connections = Connections::new(scale.of(CONNECTIONS), MINUTES);
     eprintln!("{} connections for {} s", connections.limits.len(), MINUTES.as_secs());
-    let found = rounds(
-        scale.few_rounds() + 1,
+    let found = warm_rounds(
+        scale.few_rounds(),
         &mut [&mut || Core::new(&connections, None).run(), &mut || {
             Core::new(&connections, Some(SHARE)).run()
         }],

@@ -14,14 +14,13 @@
 
 use std::error::Error;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Parser;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use timingwheel::TimingWheel;
-use timingwheel_examples::{Ledger, conclude, whole};
+use timingwheel_examples::{Count, Ledger, conclude, whole};
 use timingwheel_jobs::{JobState, Jobs};
 use tokio::time::{Instant, sleep};
 
@@ -96,29 +95,24 @@ struct Message {
 /// The consumer's counts.
 #[derive(Default)]
 struct Books {
-    delivered: AtomicU64,
-    failed: AtomicU64,
+    delivered: Count,
+    failed: Count,
     /// Of all tries.
-    early: AtomicU64,
-}
-
-fn count(counter: &AtomicU64) {
-    // Relaxed: they are read when all is over.
-    counter.fetch_add(1, Ordering::Relaxed);
+    early: Count,
 }
 
 /// The consumer. Sometimes it fails.
 async fn consume(message: &Message) -> Result<(), &'static str> {
     let books = &message.books;
     if Instant::now() < message.due {
-        count(&books.early);
+        books.early.add();
     }
     tokio::task::yield_now().await;
     if fastrand::u8(..) < FAILS {
-        count(&books.failed);
+        books.failed.add();
         return Err("the consumer is busy");
     }
-    count(&books.delivered);
+    books.delivered.add();
     Ok(())
 }
 
@@ -154,8 +148,7 @@ async fn run(Settings { messages, delay, short: _ }: Settings) -> Result<Vec<Str
     let left = queue.jobs.shutdown(longest).await.not_begun.len() as u64;
     bar.finish_and_clear();
 
-    let [delivered, failed, early] =
-        [&books.delivered, &books.failed, &books.early].map(|counter| counter.load(Ordering::Relaxed));
+    let [delivered, failed, early] = [&books.delivered, &books.failed, &books.early].map(Count::get);
     let dead = queue.dead_letters.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
     let mut ledger = Ledger::new("count");
     ledger

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use hdrhistogram::Histogram;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -17,15 +16,15 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use indicatif::HumanCount;
 use timingwheel::TimingWheel;
-use timingwheel_examples::Count;
+use timingwheel_examples::{Count, Lateness};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
+use crate::serve::accept;
 use crate::{Limits, answer, serve};
 
 // The clients: good, slow and idle ones. They use tokio's timers, so all timers of the wheel are the server's.
@@ -226,19 +225,9 @@ impl Server {
     pub(crate) async fn run(
         self,
         listener: TcpListener,
-        mut stop: oneshot::Receiver<()>,
+        stop: oneshot::Receiver<()>,
     ) -> Result<(), BoxError> {
-        let mut connections = JoinSet::new();
-        loop {
-            select! {
-                _ = &mut stop => break,
-                accepted = listener.accept() => {
-                    let (stream, _) = accepted?;
-                    connections.spawn(self.clone().serve(stream));
-                }
-                Some(ended) = connections.join_next() => ended?,
-            }
-        }
+        let mut connections = accept(listener, stop, |stream| self.clone().serve(stream)).await?;
         while let Some(ended) = connections.join_next().await {
             ended?;
         }
@@ -330,19 +319,14 @@ impl Drop for Work<'_> {
 
 // The counts of server and clients.
 
-/// A greater lateness counts as this.
-const LATEST: Duration = Duration::from_secs(60);
-/// How many digits of a lateness are kept.
-const DIGITS: u8 = 3;
-
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     // The server's.
     pub(crate) accepted: Count,
     pub(crate) ended: Count,
-    pub(crate) head_timeouts: Limit,
-    pub(crate) request_timeouts: Limit,
-    pub(crate) keep_alive_ends: Limit,
+    pub(crate) head_timeouts: Lateness,
+    pub(crate) request_timeouts: Lateness,
+    pub(crate) keep_alive_ends: Lateness,
     /// Connections on which requests went on after they were told to close.
     pub(crate) outlived: Count,
     pub(crate) work_started: Count,
@@ -377,48 +361,5 @@ impl Books {
             HumanCount(self.slow_closed.get()),
             HumanCount(self.idle_closed.get())
         )
-    }
-}
-
-/// How often a limit was reached, and how late.
-#[derive(Debug)]
-pub(crate) struct Limit {
-    early: Count,
-    late: Mutex<Histogram<u64>>,
-}
-
-impl Default for Limit {
-    fn default() -> Self {
-        let latest = u64::try_from(LATEST.as_nanos()).expect("a minute in nanoseconds");
-        let late = Histogram::new_with_max(latest, DIGITS).expect("a range and digits that it takes");
-        Self { early: Count::default(), late: Mutex::new(late) }
-    }
-}
-
-impl Limit {
-    /// Notes that what was due at `deadline` has happened now.
-    pub(crate) fn note(&self, deadline: Instant) {
-        match Instant::now().checked_duration_since(deadline) {
-            None => self.early.add(),
-            // Saturating because the histogram has a latest anyway.
-            Some(late) => self.lock().saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)),
-        }
-    }
-
-    pub(crate) fn early(&self) -> u64 {
-        self.early.get()
-    }
-
-    pub(crate) fn reached(&self) -> u64 {
-        self.early() + self.lock().len()
-    }
-
-    /// The lateness that a share of the times stayed within.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
-        Duration::from_nanos(self.lock().value_at_quantile(share))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Histogram<u64>> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

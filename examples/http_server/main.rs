@@ -39,7 +39,8 @@ use indicatif::{HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use timingwheel::tower::TimeoutLayer;
 use timingwheel::{Stats, TimingWheel};
 use timingwheel_examples::{
-    Count, Ledger, millis, raise_limit, raise_limit_for, seconds, unless_too_busy, verdict, watch, whole,
+    Count, Lateness, Ledger, millis, raise_limit, raise_limit_for, seconds, unless_too_busy, verdict, watch,
+    whole,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -48,7 +49,7 @@ use tokio::time::{Instant, interval, timeout};
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-use crate::ends::{Books, Client, Kind, Limit, Server};
+use crate::ends::{Books, Client, Kind, Server};
 use crate::serve::By;
 
 /// The server's limits.
@@ -309,7 +310,7 @@ fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<String>, Bo
         .expect("connections that ended", ended, accepted)
         .total("pieces of work started", started)
         .part("finished", finished)
-        .part_expected("stopped by the request timeout", stopped, books.request_timeouts.reached())
+        .part_expected("stopped by the request timeout", stopped, books.request_timeouts.fired())
         .total("timers armed in the wheel", stats.armed)
         .part("fired", stats.fired)
         .part("cancelled", stats.cancelled)
@@ -325,7 +326,7 @@ fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<String>, Bo
     }
 
     // The clients saw each close of the server, except good clients that were held up.
-    let (heads, ages) = (books.head_timeouts.reached(), books.keep_alive_ends.reached());
+    let (heads, ages) = (books.head_timeouts.fired(), books.keep_alive_ends.fired());
     if heads > slow + idle + held_up {
         problems.push(format!(
             "{heads} heads timed out, but {slow} clients were slow, {idle} idle, {held_up} held up"
@@ -336,18 +337,18 @@ fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<String>, Bo
             .push(format!("{slow} slow and {idle} idle clients were cut off, but {heads} heads timed out"));
     }
     for (name, limit, _) in rows(books, limits) {
-        if limit.reached() == 0 {
+        if limit.fired() == 0 {
             unless_too_busy(format!("{name}: never reached, so the run is too short to tell anything"));
         }
-        if limit.early() > 0 {
-            problems.push(format!("{name}: {} times too early", limit.early()));
+        if limit.early.get() > 0 {
+            problems.push(format!("{name}: {} times too early", limit.early.get()));
         }
     }
     Ok(problems)
 }
 
 /// A limit: its name, what came of it, and what it was set to.
-fn rows(books: &Books, limits: Limits) -> [(&'static str, &Limit, Duration); 3] {
+fn rows(books: &Books, limits: Limits) -> [(&'static str, &Lateness, Duration); 3] {
     [
         ("slow head", &books.head_timeouts, limits.header_timeout),
         ("slow answer", &books.request_timeouts, limits.request_timeout),
@@ -363,8 +364,8 @@ fn print_limits(books: &Books, limits: Limits) {
         let mut row = vec![
             name.to_owned(),
             format!("{set_to:?}"),
-            HumanCount(limit.reached()).to_string(),
-            HumanCount(limit.early()).to_string(),
+            HumanCount(limit.fired()).to_string(),
+            HumanCount(limit.early.get()).to_string(),
         ];
         row.extend(
             [0.5, 0.99, 1.0].map(|share| format!("{:.1} ms", limit.quantile(share).as_secs_f64() * 1e3)),

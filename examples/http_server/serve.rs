@@ -84,13 +84,16 @@ impl<T: Timers> Server<T> {
         let listener = listen(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
         println!("listening {}", listener.local_addr()?);
         let (stop, stopped) = oneshot::channel();
-        let mut accepting = tokio::spawn(self.clone().accept(listener, stopped));
+        let server = self.clone();
+        let serve = move |stream| server.clone().serve(stream);
+        let mut accepting = tokio::spawn(accept(listener, stopped, serve));
         select! {
-            failed = &mut accepting => failed??,
+            failed = &mut accepting => drop(failed??),
             ended = ended() => {
                 ended?;
                 drop(stop);
-                accepting.await??;
+                // Those that are open are dropped.
+                accepting.await??.shutdown().await;
             }
         }
 
@@ -103,27 +106,6 @@ impl<T: Timers> Server<T> {
         if let Some(armed) = self.timers.armed() {
             println!("timers_armed {armed}");
         }
-        Ok(())
-    }
-
-    /// Serves connections until it is told to stop, and then drops those that are open.
-    async fn accept(
-        self: Arc<Self>,
-        listener: TcpListener,
-        mut stop: oneshot::Receiver<()>,
-    ) -> io::Result<()> {
-        let mut connections = JoinSet::new();
-        loop {
-            select! {
-                _ = &mut stop => break,
-                accepted = listener.accept() => {
-                    let (stream, _) = accepted?;
-                    connections.spawn(self.clone().serve(stream));
-                }
-                Some(ended) = connections.join_next() => ended?,
-            }
-        }
-        connections.shutdown().await;
         Ok(())
     }
 
@@ -153,6 +135,25 @@ impl<T: Timers> Server<T> {
             return response;
         };
         Response::new(Full::new(Bytes::from_static(answer)))
+    }
+}
+
+/// Serves connections until it is told to stop, and returns those that are open.
+pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    mut stop: oneshot::Receiver<()>,
+    serve: impl Fn(TcpStream) -> F,
+) -> io::Result<JoinSet<()>> {
+    let mut connections = JoinSet::new();
+    loop {
+        select! {
+            _ = &mut stop => return Ok(connections),
+            accepted = listener.accept() => {
+                let (stream, _) = accepted?;
+                connections.spawn(serve(stream));
+            }
+            Some(ended) = connections.join_next() => ended?,
+        }
     }
 }
 

@@ -1,15 +1,14 @@
 //! The cost of timers of idle connections: of exact ones, and of ones that may be late.
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
-use hdrhistogram::Histogram;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use timingwheel::{TimingWheel, Tolerance};
-use timingwheel_examples::cpu_time;
+use timingwheel_examples::{Lateness, cpu_time};
 use tokio::io::{AsyncReadExt, duplex};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -27,12 +26,8 @@ struct Cost {
     /// From one place of the wheel to another.
     moved: u64,
     cpu: Duration,
-    late: Histogram<u64>,
-    early: u64,
+    lateness: Arc<Lateness>,
 }
-
-/// How late reads timed out, and how many did so early.
-type Lateness = Arc<Mutex<(Histogram<u64>, u64)>>;
 
 /// Measures both kinds one after the other, prints their table, and returns what does not add up.
 pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec<String>, Box<dyn Error>> {
@@ -53,7 +48,7 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
     table.set_header(["timers", "fired", "moved", "turns", "CPU time", "late: half", "all within"]);
     let millis = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
     for (name, cost) in [("exact", &exact), ("tolerant", &tolerant)] {
-        let late = |quantile| millis(Duration::from_nanos(cost.late.value_at_quantile(quantile)));
+        let late = |quantile| millis(cost.lateness.quantile(quantile));
         let [timeouts, moved, turns] =
             [cost.timeouts, cost.moved, cost.turns].map(|count| HumanCount(count).to_string());
         table.add_row([name.into(), timeouts, moved, turns, millis(cost.cpu), late(0.5), late(1.0)]);
@@ -70,9 +65,9 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
 
     let mut problems = Vec::new();
     for (name, cost) in [("exact", &exact), ("tolerant", &tolerant)] {
-        if cost.timeouts == 0 || cost.early > 0 {
-            problems
-                .push(format!("{name} timers: {} fired, and {} reads were early", cost.timeouts, cost.early));
+        let early = cost.lateness.early.get();
+        if cost.timeouts == 0 || early > 0 {
+            problems.push(format!("{name} timers: {} fired, and {early} reads were early", cost.timeouts));
         }
     }
     if tolerant.moved > 0 {
@@ -93,7 +88,7 @@ async fn measure(
     bar: &ProgressBar,
 ) -> Result<Cost, Box<dyn Error>> {
     let wheel = TimingWheel::new();
-    let lateness: Lateness = Arc::new(Mutex::new((Histogram::new(3)?, 0)));
+    let lateness = Arc::<Lateness>::default();
     let mut connections = JoinSet::new();
     for _ in 0..CONNECTIONS {
         connections.spawn(wait_in_vain(wheel.clone(), limit, tolerance, lateness.clone()));
@@ -106,8 +101,7 @@ async fn measure(
         ended?.map_err(|error| error as Box<dyn Error>)?;
     }
     connections.shutdown().await;
-    let (late, early) = lateness.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(Cost { timeouts: stats.fired, turns: stats.turns, moved: stats.cascaded, cpu, late, early })
+    Ok(Cost { timeouts: stats.fired, turns: stats.turns, moved: stats.cascaded, cpu, lateness })
 }
 
 /// Reads again and again from a connection that is silent, by limits of one to two times `limit`, so that reads of
@@ -116,7 +110,7 @@ async fn wait_in_vain(
     wheel: TimingWheel,
     limit: Duration,
     tolerance: Option<Tolerance>,
-    lateness: Lateness,
+    lateness: Arc<Lateness>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (_peer, stream) = duplex(1);
     let mut guard = wheel.idle_guard(stream);
@@ -130,11 +124,7 @@ async fn wait_in_vain(
         if guard.read_u8().await.is_ok() {
             return Err("there was a byte, though nobody sent one".into());
         }
-        let (late, early) = &mut *lateness.lock().unwrap_or_else(PoisonError::into_inner);
-        match start.elapsed().checked_sub(limit) {
-            Some(beyond) => late.record(u64::try_from(beyond.as_nanos())?)?,
-            None => *early += 1,
-        }
+        lateness.note(start + limit);
     }
 }
 

@@ -32,7 +32,6 @@ async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection
     Ok(())
 }
 
-use timingwheel_examples as limits;
 mod run;
 mod server;
 mod ways;

@@ -8,14 +8,13 @@ use std::time::Duration;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use rustix::time::{ClockId, clock_gettime};
 use timingwheel::{TimingWheel, time};
 use timingwheel_deadline::DeadlineCounters;
+use timingwheel_examples::{cpu_time, in_words, whole};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::limits::whole;
 use crate::server::{Connection, Stream, in_memory, over_loopback};
 use crate::ways::{Way, by_deadline};
 use crate::{EACH, PACE, TIGHT};
@@ -71,10 +70,7 @@ fn compare(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let bar = ProgressBar::new(steps as u64).with_style(style);
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    let header = settings.workers.iter().map(|&workers| match workers {
-        1 => "1 worker".into(),
-        _ => format!("{workers} workers"),
-    });
+    let header = settings.workers.iter().map(|&workers| on_workers(workers));
     table.set_header(["limits by".to_owned()].into_iter().chain(header));
     let mut columns = Vec::new();
     for &workers in &settings.workers {
@@ -84,9 +80,7 @@ fn compare(settings: &Settings) -> Result<(), Box<dyn Error>> {
     for (i, way) in Way::ALL.iter().enumerate() {
         let cells = columns.iter().map(|rounds: &Vec<Vec<Cost>>| {
             let rate = median(rounds.iter().map(|round| round[i].rate));
-            // Beside that of the same round without limits.
-            let share = median(rounds.iter().map(|round| round[i].cpu / round[0].cpu));
-            format!("{rate:.0} ({share:.2})")
+            format!("{rate:.0} ({:.2})", cpu_beside(rounds, *way, Way::NoLimits))
         });
         table.add_row([way.name().to_owned()].into_iter().chain(cells));
     }
@@ -96,7 +90,30 @@ fn compare(settings: &Settings) -> Result<(), Box<dyn Error>> {
         "In brackets: the CPU time of an operation, of its server too, divided by that\n\
          without limits. The nearer to 1, the less the limits cost.\n"
     );
-    print_used(settings)
+    print_used(settings)?;
+    let beside = |other| in_words(cpu_beside(&columns[0], Way::Reusable, other), 1.0);
+    println!(
+        "\nWhat it means: on {}, an operation with a reusable deadline takes CPU\n\
+         time: {} one with tokio's timeouts, and\n{} one without limits.",
+        on_workers(settings.workers[0]),
+        beside(Way::Tokio),
+        beside(Way::NoLimits)
+    );
+    Ok(())
+}
+
+fn on_workers(workers: usize) -> String {
+    if workers == 1 { "1 worker".into() } else { format!("{workers} workers") }
+}
+
+/// The CPU time of an operation, divided by that of the `other` way in the same round.
+fn cpu_beside(rounds: &[Vec<Cost>], way: Way, other: Way) -> f64 {
+    median(rounds.iter().map(|round| cost_of(round, way).cpu / cost_of(round, other).cpu))
+}
+
+fn cost_of(round: &[Cost], way: Way) -> &Cost {
+    let place = Way::ALL.iter().position(|it| *it == way).expect("it is one of all");
+    &round[place]
 }
 
 /// How much of their time operations use that have little of it, and where the others end.
@@ -193,7 +210,7 @@ async fn cost<S: Stream>(
 ) -> Result<Cost, Box<dyn Error>> {
     let wheel = time::wheel();
     let armed = wheel.stats().armed;
-    let (start, cpu) = (Instant::now(), cpu_time());
+    let (start, cpu) = (Instant::now(), cpu_time()?);
     let until = start + Duration::from_millis(settings.time);
     let mut clients = JoinSet::new();
     for connection in connections {
@@ -206,13 +223,7 @@ async fn cost<S: Stream>(
     }
     check(settings, way, &wheel, operations, wheel.stats().armed - armed)?;
     let count = operations as f64;
-    Ok(Cost { rate: count / start.elapsed().as_secs_f64(), cpu: (cpu_time() - cpu).as_secs_f64() / count })
-}
-
-/// The CPU time of this process so far.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().expect("below a second"))
+    Ok(Cost { rate: count / start.elapsed().as_secs_f64(), cpu: (cpu_time()? - cpu).as_secs_f64() / count })
 }
 
 /// Whether the wheel saw the timers of the way, and none elapsed.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -15,6 +14,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use timingwheel::TimingWheel;
+use timingwheel_examples::Count;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -37,21 +37,21 @@ pub(crate) const TIMERS_EACH: usize = 4;
 /// The clients' counts.
 #[derive(Default)]
 pub(crate) struct Books {
-    pub(crate) answered: AtomicU64,
-    pub(crate) timed_out: AtomicU64,
-    pub(crate) renewed: AtomicU64,
-    pub(crate) clients: AtomicU64,
+    pub(crate) answered: Count,
+    pub(crate) timed_out: Count,
+    pub(crate) renewed: Count,
+    pub(crate) clients: Count,
 }
 
 impl Books {
     pub(crate) fn calls(&self) -> u64 {
-        self.answered.load(Ordering::Relaxed) + self.timed_out.load(Ordering::Relaxed)
+        self.answered.get() + self.timed_out.get()
     }
 
     /// How many timers they armed at the most: two for each call and two for each client; for each renewal that of the
     /// session again, and two of a call that was made again.
     pub(crate) fn most_timers(&self) -> u64 {
-        2 * (self.calls() + self.clients.load(Ordering::Relaxed)) + 3 * self.renewed.load(Ordering::Relaxed)
+        2 * (self.calls() + self.clients.get()) + 3 * self.renewed.get()
     }
 }
 
@@ -78,18 +78,18 @@ async fn call_on(wheel: TimingWheel, books: Arc<Books>, number: u64, until: Inst
     let mut random = Rng::with_seed(number);
     let mut session = pin!(wheel.sleep(between(&mut random, RENEWED)));
     let mut silence = pin!(wheel.sleep(IDLE));
-    books.clients.fetch_add(1, Ordering::Relaxed);
+    books.clients.add();
     while Instant::now() < until {
         let takes = between(&mut random, [Duration::ZERO, LONGEST]);
         tokio::select! {
             result = wheel.timeout(LIMIT, wheel.sleep(takes)) => match result {
-                Ok(()) => books.answered.fetch_add(1, Ordering::Relaxed),
-                Err(_) => books.timed_out.fetch_add(1, Ordering::Relaxed),
+                Ok(()) => books.answered.add(),
+                Err(_) => books.timed_out.add(),
             },
             // The call that was on its way is made again.
             () = session.as_mut() => {
                 session.as_mut().reset_after(between(&mut random, RENEWED));
-                books.renewed.fetch_add(1, Ordering::Relaxed)
+                books.renewed.add();
             }
             () = silence.as_mut() => return Err("a client was silent for too long".into()),
         };

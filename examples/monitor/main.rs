@@ -17,7 +17,6 @@ use std::error::Error;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
@@ -266,12 +265,11 @@ fn at_rest(last: &Scrape, stats: &Stats, books: &Books) -> Vec<String> {
 /// Prints the closing table, and returns what does not add up.
 fn print(scrapes: &Scrapes, books: &Books) -> Vec<String> {
     let Scrapes { first, last, number, most_pending } = scrapes;
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mut ledger = Ledger::new("scraped");
     ledger
         .total("calls", books.calls())
-        .part("answered", load(&books.answered))
-        .part("timed out", load(&books.timed_out))
+        .part("answered", books.answered.get())
+        .part("timed out", books.timed_out.get())
         .total("timers armed", count(last.value("armed_total")))
         .part("fired", count(last.value("fired_total")))
         .part("cancelled", count(last.value("cancelled_total")))

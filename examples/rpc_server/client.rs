@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use indicatif::HumanCount;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
+use timingwheel_examples::raise_limit;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -190,7 +191,8 @@ const RESERVE: u64 = 64;
 /// Raises the file limit as far as it goes, and takes back the connections that it does not allow.
 pub(crate) fn fit(mut settings: Settings) -> Result<Settings, String> {
     let before = getrlimit(Resource::Nofile).current;
-    let Some(files) = raise() else {
+    raise_limit();
+    let Some(files) = getrlimit(Resource::Nofile).current else {
         println!("no file limit");
         return Ok(settings);
     };
@@ -216,14 +218,4 @@ pub(crate) fn fit(mut settings: Settings) -> Result<Settings, String> {
         settings.connections = allowed;
     }
     Ok(settings)
-}
-
-/// Raises the soft limit to the hard one. Returns what is in force then; `None` is no limit.
-fn raise() -> Option<u64> {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current != maximum {
-        // Where the system refuses, because it has another limit of its own, the old one is still in force.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    }
-    getrlimit(Resource::Nofile).current
 }

@@ -29,7 +29,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
 use indicatif::HumanCount;
 use timingwheel::{Stats, TimingWheel};
-use timingwheel_examples::{millis, seconds, verdict, watch, whole, within};
+use timingwheel_examples::{Lateness, millis, seconds, verdict, watch, whole, within};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::select;
@@ -39,7 +39,7 @@ use tokio::time::Instant;
 
 use crate::client::{Client, Load};
 use crate::report::{Books, Progress, Spent};
-use crate::server::{Answer, Current, Lateness, Request, Server, Sleep, Status, Timers, TokioTime, Watched};
+use crate::server::{Answer, Current, Request, Server, Sleep, Status, Timers, TokioTime, Watched};
 
 /// Why a connection was closed.
 enum Closed {
@@ -265,7 +265,7 @@ const CONNECTING: usize = 64;
 struct Outcome {
     name: &'static str,
     books: Arc<Books>,
-    lateness: Lateness,
+    lateness: Arc<Lateness>,
     peaks: Peaks,
     /// Timers that the program made.
     timers_made: u64,
@@ -316,7 +316,7 @@ fn run<T: Timers>(
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     let timers = {
         let _context = runtime.enter();
-        Watched::new(start()?, runtime.metrics().num_workers())
+        Watched::new(start()?)
     };
     let books = Arc::new(Books::default());
 

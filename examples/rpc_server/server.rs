@@ -3,15 +3,14 @@
 use std::io;
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use timingwheel::{Stats, TimingWheel};
+use timingwheel_examples::Lateness;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::worker_index;
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -294,11 +293,6 @@ impl Sleep for tokio::time::Sleep {
 
 // Timers under observation: how many there are, and how late they fire.
 
-/// A greater lateness counts as this.
-const LATEST: Duration = Duration::from_secs(60);
-/// How many digits of a lateness are kept.
-const DIGITS: u8 = 3;
-
 /// Timers that count themselves and note how late they fire.
 #[derive(Clone)]
 pub(crate) struct Watched<T> {
@@ -306,24 +300,15 @@ pub(crate) struct Watched<T> {
     watch: Arc<Watch>,
 }
 
+#[derive(Default)]
 struct Watch {
     held: Gauge,
-    /// One for each worker, so that they do not wait for each other.
-    fired: Box<[Mutex<Lateness>]>,
-}
-
-/// How late timers fired.
-#[derive(Clone)]
-pub(crate) struct Lateness {
-    nanos: Histogram<u64>,
-    /// How many fired before their deadline.
-    pub(crate) early: u64,
+    fired: Arc<Lateness>,
 }
 
 impl<T: Timers> Watched<T> {
-    pub(crate) fn new(timers: T, workers: usize) -> Self {
-        let fired = (0..workers).map(|_| Mutex::new(Lateness::none())).collect();
-        Self { timers, watch: Arc::new(Watch { held: Gauge::default(), fired }) }
+    pub(crate) fn new(timers: T) -> Self {
+        Self { timers, watch: Arc::default() }
     }
 
     /// The timers themselves.
@@ -366,55 +351,12 @@ impl<T: Timers> Watched<T> {
 
     /// Notes that a timer for `deadline` has fired now.
     pub(crate) fn note(&self, deadline: Instant) {
-        let late = Instant::now().checked_duration_since(deadline);
-        let shards = &self.watch.fired;
-        let mut shard = lock(&shards[worker_index().unwrap_or_default() % shards.len()]);
-        match late {
-            // Saturating because the histogram has a latest anyway.
-            Some(late) => {
-                shard.nanos.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
-            }
-            None => shard.early += 1,
-        }
+        self.watch.fired.note(deadline);
     }
 
-    /// How late all timers so far have fired.
-    pub(crate) fn lateness(&self) -> Lateness {
-        let mut all = Lateness::none();
-        for shard in &self.watch.fired {
-            let shard = lock(shard);
-            all.nanos.add(&shard.nanos).expect("all have the same limits");
-            all.early += shard.early;
-        }
-        all
-    }
-}
-
-fn lock(shard: &Mutex<Lateness>) -> MutexGuard<'_, Lateness> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Lateness {
-    fn none() -> Self {
-        let latest = u64::try_from(LATEST.as_nanos()).expect("a minute in nanoseconds");
-        Self {
-            nanos: Histogram::new_with_max(latest, DIGITS).expect("a range and digits that it takes"),
-            early: 0,
-        }
-    }
-
-    /// How many fired.
-    pub(crate) fn fired(&self) -> u64 {
-        self.nanos.len() + self.early
-    }
-
-    /// The lateness that a share of the timers stayed within.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
-        Duration::from_nanos(self.nanos.value_at_quantile(share))
-    }
-
-    pub(crate) fn max(&self) -> Duration {
-        Duration::from_nanos(self.nanos.max())
+    /// How late all timers have fired.
+    pub(crate) fn lateness(&self) -> Arc<Lateness> {
+        self.watch.fired.clone()
     }
 }
 

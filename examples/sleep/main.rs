@@ -18,7 +18,7 @@ use comfy_table::{CellAlignment, Table};
 use hdrhistogram::Histogram;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use timingwheel::{BuildError, TimingWheel};
-use timingwheel_examples::whole;
+use timingwheel_examples::{verdict, whole};
 use tokio::task::JoinSet;
 
 /// A wheel, which may be turned once in a `tick`.
@@ -166,8 +166,7 @@ fn millis(nanos: u64) -> String {
 #[tokio::main]
 async fn main() -> ExitCode {
     let problems = compare(Settings::parse()).await.unwrap_or_else(|error| vec![error.to_string()]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    verdict(&problems)
 }
 
 async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {

@@ -85,7 +85,7 @@ impl Checks {
         self.last = stats.clone();
         self.most_pending = self.most_pending.max(stats.pending);
         self.expect(is_accounted_for(&stats), || format!("timers were lost or counted twice: {stats:?}"));
-        let early = books.early.get();
+        let early = books.lateness.early.get();
         self.expect(early == 0, || format!("{early} timers were early"));
     }
 

@@ -3,7 +3,7 @@
 use std::future::{pending, poll_fn};
 use std::io::ErrorKind;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -11,12 +11,10 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures::StreamExt;
 use futures::channel::mpsc::unbounded;
-use hdrhistogram::Histogram;
 use timingwheel::stream::StreamTimeExt;
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_examples::Count;
+use timingwheel_examples::{Count, Lateness};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-use tokio::runtime::worker_index;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
@@ -108,7 +106,7 @@ impl User {
         let sleep = self.wheel.sleep(length);
         let deadline = sleep.deadline();
         sleep.await;
-        self.books.note(deadline);
+        self.books.lateness.note(deadline);
         self.books.slept.add();
     }
 
@@ -125,7 +123,7 @@ impl User {
         let call = self.wheel.timeout(limit, pending::<()>());
         let deadline = call.deadline();
         if call.await.is_err() {
-            self.books.note(deadline);
+            self.books.lateness.note(deadline);
             self.books.timed_out.add();
         }
     }
@@ -142,7 +140,7 @@ impl User {
         Pin::new(&mut sleep).reset_after(self.up_to(60));
         let deadline = sleep.deadline();
         sleep.await;
-        self.books.note(deadline);
+        self.books.lateness.note(deadline);
     }
 
     /// Arms timers that a task drops, or awaits, which another worker has probably taken.
@@ -155,7 +153,7 @@ impl User {
                 if is_awaited {
                     let deadline = sleep.deadline();
                     sleep.await;
-                    books.note(deadline);
+                    books.lateness.note(deadline);
                 } else {
                     drop(sleep);
                     books.dropped_elsewhere.add();
@@ -180,7 +178,7 @@ impl User {
         interval.set_missed_tick_behavior(behaviors[self.random.usize(..behaviors.len())]);
         for _ in 0..20 {
             let due = interval.tick().await;
-            self.books.note(due);
+            self.books.lateness.note(due);
             self.books.ticks.add();
         }
     }
@@ -193,7 +191,7 @@ impl User {
             if sleep.poll_wait(&mut Context::from_waker(Waker::noop())).is_pending() {
                 sleeps.push(sleep);
             } else if Instant::now() < sleep.deadline() {
-                self.books.early.add();
+                self.books.lateness.early.add();
             }
         }
         self.random.shuffle(&mut sleeps);
@@ -202,7 +200,7 @@ impl User {
             let deadline = sleep.deadline();
             sleep.await;
             if Instant::now() < deadline {
-                self.books.early.add();
+                self.books.lateness.early.add();
             }
         }
         self.books.storms.add();
@@ -264,7 +262,7 @@ impl User {
             match stream.read_u8().await {
                 Ok(_) => self.books.read.add(),
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
-                    self.books.note(start + limit);
+                    self.books.lateness.note(start + limit);
                     self.books.cut_off.add();
                     break;
                 }
@@ -295,7 +293,7 @@ impl User {
             match items.next().await {
                 Some(Ok(())) => self.books.items.add(),
                 Some(Err(_elapsed)) => {
-                    deadline.into_iter().for_each(|deadline| self.books.note(deadline));
+                    deadline.into_iter().for_each(|deadline| self.books.lateness.note(deadline));
                     self.books.gaps.add();
                 }
                 None => break,
@@ -308,12 +306,8 @@ impl User {
 
 // The counts of a run.
 
-/// A greater lateness counts as this.
-const LATEST: Duration = Duration::from_secs(60);
-/// How many digits of a lateness are kept.
-const DIGITS: u8 = 3;
-
 /// The tasks' counts.
+#[derive(Default)]
 pub(crate) struct Books {
     pub(crate) slept: Count,
     pub(crate) in_time: Count,
@@ -328,38 +322,11 @@ pub(crate) struct Books {
     pub(crate) storms: Count,
     pub(crate) wheels: Count,
     pub(crate) stalls: Count,
-    /// Of all kinds, those that were ready before their deadline.
-    pub(crate) early: Count,
-    /// One for each worker, so that they do not wait for each other.
-    late_by: Box<[Mutex<Histogram<u64>>]>,
-}
-
-fn new_histogram() -> Histogram<u64> {
-    let latest = u64::try_from(LATEST.as_nanos()).expect("a minute in nanoseconds");
-    Histogram::new_with_max(latest, DIGITS).expect("a range and digits that it takes")
+    /// Of timers of all kinds.
+    pub(crate) lateness: Lateness,
 }
 
 impl Books {
-    pub(crate) fn new(workers: usize) -> Self {
-        Self {
-            slept: Count::default(),
-            in_time: Count::default(),
-            timed_out: Count::default(),
-            moved: Count::default(),
-            dropped_elsewhere: Count::default(),
-            ticks: Count::default(),
-            read: Count::default(),
-            cut_off: Count::default(),
-            items: Count::default(),
-            gaps: Count::default(),
-            storms: Count::default(),
-            wheels: Count::default(),
-            stalls: Count::default(),
-            early: Count::default(),
-            late_by: (0..workers).map(|_| Mutex::new(new_histogram())).collect(),
-        }
-    }
-
     /// The tasks' operations, by their names in the table.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 13] {
         let Self { slept, in_time, timed_out, moved, dropped_elsewhere, ticks, .. } = self;
@@ -380,27 +347,6 @@ impl Books {
             ("workers stalled", stalls),
         ]
         .map(|(what, count)| (what, count.get()))
-    }
-
-    /// Notes that what was due at `deadline` has come.
-    pub(crate) fn note(&self, deadline: Instant) {
-        let Some(late) = Instant::now().checked_duration_since(deadline) else {
-            self.early.add();
-            return;
-        };
-        let shard = &self.late_by[worker_index().unwrap_or_default() % self.late_by.len()];
-        // Saturating because the histogram has a latest anyway.
-        let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-        shard.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
-    }
-
-    /// How late all timers so far have been.
-    pub(crate) fn lateness(&self) -> Histogram<u64> {
-        let mut all = new_histogram();
-        for shard in &self.late_by {
-            all.add(&*shard.lock().unwrap_or_else(PoisonError::into_inner)).expect("of the same limits");
-        }
-        all
     }
 }
 

@@ -125,7 +125,7 @@ fn soak(settings: Settings) -> Result<Vec<String>, String> {
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     println!("{settings}\n");
-    let books = Arc::new(Books::new(settings.workers));
+    let books = Arc::new(Books::default());
     let result = runtime.block_on(run(&settings, &books));
     // Workers that stall are not waited for.
     runtime.shutdown_background();
@@ -189,7 +189,7 @@ impl Progress {
         let state = format!(
             "{} timers, {} early{resident}",
             HumanCount(checks.last.armed),
-            HumanCount(books.early.get())
+            HumanCount(books.lateness.early.get())
         );
         match self {
             Self::Bar(bar) => {
@@ -218,7 +218,6 @@ fn mib(bytes: u64) -> String {
 fn print(settings: &Settings, books: &Books, checks: Checks) -> Vec<String> {
     let stats = &checks.last;
     let Memory { warm, most, now } = checks.memory;
-    let lateness = books.lateness();
     let in_a_second = stats.armed as f64 / settings.length().as_secs_f64();
     let mut ledger = Ledger::new("count");
     for (what, number) in books.counts() {
@@ -230,12 +229,12 @@ fn print(settings: &Settings, books: &Books, checks: Checks) -> Vec<String> {
         .part("cancelled", stats.cancelled)
         .part_expected("pending at the end", stats.pending as u64, 0)
         .text("timers armed in a second", &HumanFloatCount(in_a_second.round()).to_string())
-        .expect("timers that were early", books.early.get(), 0)
+        .expect("timers that were early", books.lateness.early.get(), 0)
         .total("most timers pending at a check", checks.most_pending as u64)
         .total("moves of a timer to a finer level", stats.cascaded)
         .total("turns of the wheel", stats.turns)
         .total("checks", checks.number)
-        .lateness("timers late", |share| Duration::from_nanos(lateness.value_at_quantile(share)));
+        .lateness("timers late", |share| books.lateness.quantile(share));
     for (what, bytes) in
         [("most memory until warm", warm), ("most memory after that", most), ("memory at the end", now)]
     {

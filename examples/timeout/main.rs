@@ -26,7 +26,7 @@ use comfy_table::{CellAlignment, Table};
 use futures::future::join_all;
 use indicatif::HumanCount;
 use timingwheel::{Elapsed, TimingWheel};
-use timingwheel_examples::{unless_too_busy, verdict, watch, whole};
+use timingwheel_examples::{conclude, unless_too_busy, whole};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
@@ -247,23 +247,20 @@ work ends with it. The exception is `slow, task left`: a task goes on after the
 future that waits for it is dropped, unless it is aborted. A limit is kept also
 if the wheel is shut down meanwhile.";
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    watch();
-    let settings = Settings::parse();
+/// Makes the calls, prints the closing table, and returns what is wrong on any machine: nothing.
+async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     println!("{} calls in each case, with a limit of {} ms.\n", HumanCount(settings.calls), settings.limit);
-    let mut report = match report(settings).await {
-        Ok(report) => report,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let mut report = report(settings).await?;
     report.table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!(
         "{}\n\ntimers: how many the wheel saw. work: how many pieces were begun, and are left.",
         report.table
     );
     println!("{MEANING}");
-    verdict(&[])
+    Ok(Vec::new())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    conclude(run(Settings::parse())).await
 }

@@ -10,31 +10,30 @@ mod threads;
 use crate::support::{Case, Comparison, Table};
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, question, run| Case { name, question, run };
     vec![
-        case("tokio_arming", "What does it cost to make and to drop a timer?", operations::arming),
-        case("tokio_moving", "What does it cost to move a deadline?", operations::moving),
-        case("tokio_polling", "What do the polls between cost?", operations::polling),
-        case(
+        Case::new("tokio_arming", "What does it cost to make and to drop a timer?", operations::arming),
+        Case::new("tokio_moving", "What does it cost to move a deadline?", operations::moving),
+        Case::new("tokio_polling", "What do the polls between cost?", operations::polling),
+        Case::new(
             "tokio_workers",
             "How many timeouts do tasks make in a second, on more and more workers?",
             threads::workers,
         ),
-        case(
+        Case::new(
             "tokio_crowds",
             "What do timers cost where there are many more threads than cores?",
             threads::crowds,
         ),
-        case("tokio_memory", "How much memory does a pending timer take?", operations::memory),
-        case("tokio_firing", "How much CPU time does a timer take that fires?", firing::cpu),
-        case(
+        Case::new("tokio_memory", "How much memory does a pending timer take?", operations::memory),
+        Case::new("tokio_firing", "How much CPU time does a timer take that fires?", firing::cpu),
+        Case::new(
             "tokio_pauses",
             "How long is whoever arms a timer held up, at worst, while a million fire?",
             firing::pauses,
         ),
-        case("tokio_lateness", "How late do timers fire?", firing::lateness),
-        case("tokio_idle", "How often does one far timer wake the process?", firing::idle),
-        case("tokio_blocked", "How late is a timer whose worker is blocked?", firing::blocked),
+        Case::new("tokio_lateness", "How late do timers fire?", firing::lateness),
+        Case::new("tokio_idle", "How often does one far timer wake the process?", firing::idle),
+        Case::new("tokio_blocked", "How late is a timer whose worker is blocked?", firing::blocked),
     ]
 }
 

@@ -26,21 +26,20 @@ use crate::against_tokio::targets;
 use crate::sides::{FAR, Rig, Timeouts, Timer, Tokio, assert_pending, multi_thread};
 use crate::support::{
     Case, Comparison, Duel, Findings, Scale, Table, Unit, connections_allowed, context_switches, cpu_time,
-    number, quartiles, rounds, thread_cpu_time,
+    number, quartiles, thread_cpu_time, warm_rounds,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, question, run| Case { name, question, run };
     vec![
-        case("by_name", "What does a timeout cost by name, in a server's build?", timeouts),
-        case(
+        Case::new("by_name", "What does a timeout cost by name, in a server's build?", timeouts),
+        Case::new(
             "by_name_tasks",
             "What does a timeout cost by name in 64 tasks, on more and more workers?",
             tasks,
         ),
         #[cfg(feature = "test-util")]
-        case("by_name_test_util", "And in a test's build, which can pause the clock?", paused::run),
-        case("by_name_wheels", "What does a timer cost where the process has very many wheels?", wheels),
+        Case::new("by_name_test_util", "And in a test's build, which can pause the clock?", paused::run),
+        Case::new("by_name_wheels", "What does a timer cost where the process has very many wheels?", wheels),
     ]
 }
 
@@ -100,7 +99,7 @@ impl Rig {
 
     /// Puts all sides under `load`, in turn in each round.
     ///
-    ///  Panics
+    /// # Panics
     /// If the timers by name and by handle did not reach the wheel.
     fn rounds(&self, scale: Scale, load: &impl Load) -> Vec<Round> {
         let before = self.wheel.stats();
@@ -108,8 +107,7 @@ impl Rig {
             [&mut || load.run(self, ByName), &mut || load.run(self, self.wheel.clone()), &mut || {
                 load.run(self, Tokio)
             }];
-        // The first does not count: in it caches and pools get warm.
-        let found = rounds(scale.rounds() + 1, &mut sides).split_off(1);
+        let found = warm_rounds(scale.rounds(), &mut sides);
         let armed = self.wheel.stats().armed - before.armed;
         let expected = 2 * load.armed() * (scale.rounds() + 1);
         assert_eq!(armed, expected as u64, "timers that reached the wheel");
@@ -452,13 +450,12 @@ fn add(scale: Scale, count: usize, table: Table) -> Table {
     let earlier = rig.earlier();
     let before = in_turn.armed();
     let count_of_rounds = if scale.is_test() { 1 } else { ROUNDS };
-    let found = rounds(
-        count_of_rounds + 1,
+    let found = warm_rounds(
+        count_of_rounds,
         &mut [&mut || took(scale, &rig, ByName), &mut || took(scale, &rig, in_turn.clone()), &mut || {
             took(scale, &rig, Tokio)
         }],
-    )
-    .split_off(1);
+    );
     let expected = 2 * (scale.of(DROPPED) + scale.of(FIRED)) * (count_of_rounds + 1);
     let armed = in_turn.armed() - before;
     // One in a hundred may be missing: a task that loses its core between making a timer and polling it may find it due.

@@ -24,23 +24,22 @@ use tokio::task::coop::unconstrained;
 use crate::sides::{Timeouts, Tokio, Wakes, assert_pending, join, multi_thread};
 use crate::support::{
     Case, Comparison, Duel, Findings, Scale, Table, Unit, connections_allowed, median, number,
-    resident_bytes, rounds,
+    resident_bytes, warm_rounds,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, question, run| Case { name, question, run };
     vec![
-        case(
+        Case::new(
             "connections_streams",
             "What does a read from memory cost more when idle connections are to be noticed?",
             streams,
         ),
-        case(
+        Case::new(
             "connections_sockets",
             "What does a read from a socket cost more when idle connections are to be noticed?",
             sockets,
         ),
-        case("connections_memory", "How much memory does it take to notice an idle connection?", memory),
+        Case::new("connections_memory", "How much memory does it take to notice an idle connection?", memory),
     ]
 }
 
@@ -189,8 +188,7 @@ impl<S: AsyncRead + Unpin + Send + 'static, P: Peer> Bench<S, P> {
             &mut || this.borrow_mut().once(load, Timers::OnePerWait, ours),
             &mut || this.borrow_mut().once(load, Timers::None, tokio),
         ];
-        // The first does not count: in it caches and pools get warm.
-        rounds(scale.rounds() + 1, &mut sides).split_off(1)
+        warm_rounds(scale.rounds(), &mut sides)
     }
 
     fn once<W: Watch<Counted<S>>>(

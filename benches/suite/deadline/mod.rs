@@ -13,22 +13,17 @@ mod ways;
 use std::io;
 use std::time::Duration;
 
-use timingwheel::TimingWheel;
 use timingwheel_deadline::ReusableDeadline;
-use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::support::{Case, Findings, Scale, Table, Unit, cpu_time, median, number, rounds, target};
+use crate::sides::{Rig, multi_thread};
+use crate::support::{Case, Findings, Scale, Table, Unit, cpu_time, median, number, target, warm_rounds};
 use server::{Connection, Stream, in_memory};
 use ways::Way;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case {
-        name: "deadlines",
-        question: "What do a deadline for an operation and limits for its I/Os cost?",
-        run,
-    }]
+    vec![Case::new("deadlines", "What do a deadline for an operation and limits for its I/Os cost?", run)]
 }
 
 const OPERATION: Duration = Duration::from_secs(10);
@@ -57,47 +52,31 @@ struct Cost {
     armed: f64,
 }
 
-struct Rig {
-    runtime: Runtime,
-    wheel: TimingWheel,
-    length: Duration,
-}
-
-impl Rig {
-    fn new(workers: usize, scale: Scale) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        // That which `timingwheel::time::timeout` takes.
-        let wheel = runtime.block_on(async { timingwheel::time::wheel() });
-        Self { runtime, wheel, length: scale.length(LENGTH) }
-    }
-
-    fn cost(&self, way: Way) -> Cost {
-        let Self { runtime, wheel, length } = self;
-        let (before, cpu, start) = (wheel.stats(), cpu_time(), Instant::now());
-        let operations = runtime.block_on(async {
-            let mut clients = JoinSet::new();
-            for connection in in_memory(CONNECTIONS) {
-                let (wheel, until) = (wheel.clone(), start + *length);
-                clients.spawn(async move { way.operate(&wheel, connection, until).await });
-            }
-            let counts = clients.join_all().await.into_iter();
-            counts.map(|count| count.expect("no limit is reached")).sum::<u64>()
-        });
-        let (took, cpu) = (start.elapsed(), cpu_time() - cpu);
-        let armed = wheel.stats().armed - before.armed;
-        let is_right = match way {
-            Way::NoLimits | Way::Tokio => armed == 0,
-            Way::ByName | Way::Deadline => armed >= operations / 2,
-            Way::ByHand | Way::Reusable => (1..=CONNECTIONS as u64).contains(&armed),
-        };
-        assert!(is_right, "{}: the wheel saw {armed} timers of {operations} operations", way.name());
-        let count = operations as f64;
-        Cost {
-            per_second: count / took.as_secs_f64(),
-            cpu: cpu.as_nanos() as f64 / count,
-            armed: armed as f64 / count,
+/// The wheel is the one that `timingwheel::time::timeout` takes.
+fn cost(Rig { wheel, runtime }: &Rig, length: Duration, way: Way) -> Cost {
+    let (before, cpu, start) = (wheel.stats(), cpu_time(), Instant::now());
+    let operations = runtime.block_on(async {
+        let mut clients = JoinSet::new();
+        for connection in in_memory(CONNECTIONS) {
+            let (wheel, until) = (wheel.clone(), start + length);
+            clients.spawn(async move { way.operate(&wheel, connection, until).await });
         }
+        let counts = clients.join_all().await.into_iter();
+        counts.map(|count| count.expect("no limit is reached")).sum::<u64>()
+    });
+    let (took, cpu) = (start.elapsed(), cpu_time() - cpu);
+    let armed = wheel.stats().armed - before.armed;
+    let is_right = match way {
+        Way::NoLimits | Way::Tokio => armed == 0,
+        Way::ByName | Way::Deadline => armed >= operations / 2,
+        Way::ByHand | Way::Reusable => (1..=CONNECTIONS as u64).contains(&armed),
+    };
+    assert!(is_right, "{}: the wheel saw {armed} timers of {operations} operations", way.name());
+    let count = operations as f64;
+    Cost {
+        per_second: count / took.as_secs_f64(),
+        cpu: cpu.as_nanos() as f64 / count,
+        armed: armed as f64 / count,
     }
 }
 
@@ -107,18 +86,19 @@ fn run(scale: Scale) -> Findings {
     let mut rates = Table::new("Operations a second with limits in memory", header());
     let mut shares = Table::new("CPU time of an operation with limits in memory", header())
         .note("Divided by that without limits of the same round, the median. It holds the server's too.");
+    let length = scale.length(LENGTH);
     let found: Vec<Vec<Vec<Cost>>> = WORKERS
         .iter()
         .map(|&workers| {
             eprintln!("{workers} workers");
-            let rig = Rig::new(workers, scale);
+            let rig = Rig::by_name(multi_thread(workers));
             let mut sides = Way::ALL.map(|way| {
                 let rig = &rig;
-                move || rig.cost(way)
+                move || cost(rig, length, way)
             });
             let mut sides: Vec<&mut dyn FnMut() -> Cost> =
                 sides.iter_mut().map(|side| side as &mut dyn FnMut() -> Cost).collect();
-            rounds(scale.few_rounds() + 2, &mut sides).split_off(1)
+            warm_rounds(scale.few_rounds(), &mut sides)
         })
         .collect();
     for (i, way) in Way::ALL.iter().enumerate() {

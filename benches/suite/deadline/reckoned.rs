@@ -1,9 +1,8 @@
 //! What share of an operation is under a lock that all workers share, and what ceiling that means on more cores.
 
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Waker};
 
-use futures::task::noop_waker_ref;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
@@ -56,7 +55,7 @@ fn tokios_lock(scale: Scale) -> f64 {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let _guard = runtime.enter();
     let count = scale.of(TIMERS);
-    let mut cx = Context::from_waker(noop_waker_ref());
+    let mut cx = Context::from_waker(Waker::noop());
     // An earlier one, because a timer that is the first wakes the driver too.
     let mut earlier = Box::pin(sleep(EACH / 2));
     assert!(earlier.as_mut().poll(&mut cx).is_pending());

@@ -6,9 +6,9 @@ mod keys;
 use crate::support::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case {
-        name: "jobs_keys",
-        question: "What does it cost to add and remove a job under a key, beside a task that sleeps, and beside a timer?",
-        run: keys::run,
-    }]
+    vec![Case::new(
+        "jobs_keys",
+        "What does it cost to add and remove a job under a key, beside a task that sleeps, and beside a timer?",
+        keys::run,
+    )]
 }

@@ -34,15 +34,15 @@ const SLOTS: usize = 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case {
-            name: "purgatory_by_key",
-            question: "What does it cost to watch an operation under a key and to complete it, beside a map of senders?",
-            run: by_key::run,
-        },
-        Case {
-            name: "purgatory",
-            question: "At which rate of requests can a structure still watch over their timeouts, in Kafka's experiment?",
-            run: report::run,
-        },
+        Case::new(
+            "purgatory_by_key",
+            "What does it cost to watch an operation under a key and to complete it, beside a map of senders?",
+            by_key::run,
+        ),
+        Case::new(
+            "purgatory",
+            "At which rate of requests can a structure still watch over their timeouts, in Kafka's experiment?",
+            report::run,
+        ),
     ]
 }

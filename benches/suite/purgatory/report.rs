@@ -13,7 +13,7 @@ use super::search::{ATTEMPTS, Found, STEP, run as run_at, search};
 use super::sleeps::Sleeps;
 use super::{SLOTS, TIMEOUT};
 use crate::rivals::host::{ALTERNATIVE, runtime};
-use crate::rivals::timers::Tokio;
+use crate::sides::Tokio;
 use crate::structures::{IndexedHeap, LazyHeap, OurWheel};
 use crate::support::{Axis, Better, Chart, Duel, Findings, Scale, Table, Unit};
 

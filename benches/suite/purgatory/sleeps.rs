@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 
 use super::replay::{Outcome, Watch};
 use super::{SLOTS, TIMEOUT};
-use crate::rivals::timers::{Timer, Tokio};
+use crate::sides::{Timer, Tokio};
 
 /// A timer whose sleeps can be asked.
 pub(super) trait Asked: Timer {

@@ -10,7 +10,7 @@ use super::host::{
     ALTERNATIVE, Host, Pinned, Spent, TIMEOUT, Visit, each_rival, far, ours, ours_with_short_tick,
 };
 use crate::sides::{Timer, assert_pending};
-use crate::support::{Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, rounds};
+use crate::support::{Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, warm_rounds};
 
 // Pairs of which each side has two values: the time of the calls, and CPU time.
 
@@ -26,8 +26,7 @@ fn table(title: &str, rows: Vec<Row>) -> Table {
     rows.into_iter().fold(table, Table::row)
 }
 
-/// Runs both sides in turn, and returns the cells of a row. The first pair, in which caches get warm, does
-/// not count.
+/// Runs both sides in turn, and returns the cells of a row.
 fn row(
     scale: Scale,
     name: &str,
@@ -35,9 +34,7 @@ fn row(
     mut ours: impl FnMut() -> Spent,
     mut rival: impl FnMut() -> Spent,
 ) -> Row {
-    ours();
-    rival();
-    let rounds = rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
+    let rounds = warm_rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
     let cells = |nanos: fn(&Spent) -> f64| {
         let each = |nanos: f64| Unit::Nanos.show(nanos / operations as f64);
         let pairs: Vec<_> = rounds.iter().map(|sides| (nanos(&sides[0]), nanos(&sides[1]))).collect();

@@ -8,24 +8,21 @@ mod against;
 mod delay_queue;
 pub(crate) mod host;
 
-/// For the case `purgatory`.
-pub(crate) use crate::sides as timers;
 use crate::support::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, question, run| Case { name, question, run };
     vec![
-        case(
+        Case::new(
             "rivals_arming",
             "What do other async timers take to arm and cancel, alone and among many?",
             against::arming,
         ),
-        case(
+        Case::new(
             "rivals_firing",
             "How late are other async timers, is one early, and what CPU does one take that fires?",
             against::firing,
         ),
-        case(
+        Case::new(
             "rivals_delay_queue",
             "What does our delay queue cost beside the one of tokio-util?",
             delay_queue::run,

@@ -19,11 +19,11 @@ use growth::{LONGEST_DELAY, Sample, Workload};
 use kept::{DEFAULT_SLOTS, HashedWheel, OrderedMap, SortedList, TICK, UnsortedList};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case {
-        name: "structures",
-        question: "What do starting a timer, stopping one and a tick cost in each structure, and how do the costs grow?",
+    vec![Case::new(
+        "structures",
+        "What do starting a timer, stopping one and a tick cost in each structure, and how do the costs grow?",
         run,
-    }]
+    )]
 }
 
 /// A structure, and how it takes part.

@@ -18,6 +18,12 @@ pub(crate) struct Case {
     pub(crate) run: fn(Scale) -> Findings,
 }
 
+impl Case {
+    pub(crate) const fn new(name: &'static str, question: &'static str, run: fn(Scale) -> Findings) -> Self {
+        Self { name, question, run }
+    }
+}
+
 /// A case that ran, and what it found.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {

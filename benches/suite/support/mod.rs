@@ -15,5 +15,5 @@ pub(crate) use machine::{
 pub(crate) use report::{Kept, Report};
 pub(crate) use table::{
     Axis, Better, Chart, Comparison, Duel, Findings, Scale, Table, Unit, compare, median, number, quartiles,
-    rounds, target, time,
+    rounds, target, time, warm_rounds,
 };

@@ -375,10 +375,7 @@ pub(crate) fn compare(
 ) -> Comparison {
     // The suite shows it beside the name of the case.
     eprintln!("{name}");
-    // In them caches and pools get warm; they do not count.
-    ours();
-    rival();
-    let rounds = rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
+    let rounds = warm_rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
     Comparison::of_rounds(name, Unit::Nanos, &rounds, (0, 1), |time| {
         time.as_nanos() as f64 / operations as f64
     })
@@ -398,6 +395,11 @@ pub(crate) fn rounds<T>(count: usize, sides: &mut [&mut dyn FnMut() -> T]) -> Ve
             }
         })
         .collect()
+}
+
+/// [`rounds`] after one that does not count: in it caches and pools get warm, and memory grows that is kept later.
+pub(crate) fn warm_rounds<T>(count: usize, sides: &mut [&mut dyn FnMut() -> T]) -> Vec<Vec<T>> {
+    rounds(count + 1, sides).split_off(1)
 }
 
 /// The middle one; the upper of two.

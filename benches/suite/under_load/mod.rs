@@ -22,25 +22,24 @@ use crate::sides::{Timers, Tokio, multi_thread};
 use crate::support::{Case, Comparison, Scale, Table, Unit, context_switches, cpu_time, rounds};
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, question, run| Case { name, question, run };
     vec![
-        case("busy_runtime", "How late are timers in a runtime whose workers are busy?", loads::busy),
-        case(
+        Case::new("busy_runtime", "How late are timers in a runtime whose workers are busy?", loads::busy),
+        Case::new(
             "firing_in_a_loop",
             "What CPU time and how many context switches does a timer take that fires among others?",
             loads::firing,
         ),
-        case(
+        Case::new(
             "unix_connections",
             "What CPU time and how many context switches does a request take, with all its timers?",
             loads::connections,
         ),
-        case(
+        Case::new(
             "blocked_poller",
             "How late are timers of other tasks while one task blocks its worker?",
             loads::blocked,
         ),
-        case(
+        Case::new(
             "idle_process",
             "Does a process sleep that waits for one far timer, and how many threads do wheels take?",
             loads::idle,

@@ -185,7 +185,7 @@ impl Waits {
             let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
             let timer = &mut self.wait(direction).timer;
             if timer.armed().is_none_or(|at| at > latest || left(at) < left(check) / 2) {
-                timer.move_to(check, Some(now.take().unwrap_or_else(|| timer.clock().now())));
+                timer.move_to(check, Some(now.unwrap_or_else(|| timer.clock().now())));
             }
             if let Err(error) = ready!(timer.poll_wait(cx)) {
                 return Poll::Ready(io::Error::other(error));
@@ -327,8 +327,7 @@ impl Waits {
     fn change(&mut self, change: impl FnOnce(&mut Self, Nanos)) {
         let now = self.now();
         // Asked before the change, because the checks follow from the limits.
-        let dropped =
-            [Read, Write].map(|direction| self.is_on(direction) && self.was_dropped(direction, now));
+        let dropped = [Read, Write].map(|direction| self.was_dropped(direction, now));
         change(self, now);
         for direction in [Read, Write] {
             if direction == Write && self.rest.is_none() {

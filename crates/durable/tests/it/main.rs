@@ -5,6 +5,7 @@ mod every_store;
 mod metrics;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod promises;
 mod proof;
 #[cfg(feature = "redb")]
 mod redb_far;
