@@ -10,7 +10,7 @@ use crate::ended::Ended;
 use crate::run::{Passed, Run};
 use crate::stats::DeadlineCounters;
 use crate::sync::TimingWheel;
-use crate::tree::{Child, Place, Tree, instant_in};
+use crate::tree::{Child, Handle, Limit, Place, Waiting, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -75,14 +75,14 @@ impl DeadlineExt for TimingWheel {
 /// ```
 #[derive(Clone)]
 pub struct Deadline {
-    pub(crate) tree: Arc<Tree>,
+    pub(crate) tree: Handle,
     /// `None` for the root.
     child: Option<Arc<Child>>,
 }
 
 impl Deadline {
     pub(crate) fn root(wheel: &TimingWheel, instant: Instant, counters: Option<&DeadlineCounters>) -> Self {
-        Self { tree: Tree::new(wheel, instant, counters), child: None }
+        Self { tree: Handle::new(wheel, instant, counters), child: None }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -203,7 +203,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run::new(Passed::new(self, Some(limit)), future.into_future())
+        Run::new(Passed::new(self, Waiting::new(Limit::After(limit))), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -238,7 +238,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn passed(&self) -> Passed<'_> {
-        Passed::new(self, None)
+        Passed::new(self, Waiting::new(Limit::None))
     }
 
     /// How it ended, if it has.

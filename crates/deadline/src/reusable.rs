@@ -5,11 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::ended::Ended;
-use crate::run::{ByTokio, Run};
+use crate::run::{ByTokio, Run, Yields};
 use crate::sync::{Sleep, TimingWheel};
 use crate::tree::instant_in;
 
@@ -60,7 +59,6 @@ pub struct ReusableDeadline {
     end: Instant,
     /// Fires no later than a future under it has to end.
     timer: Sleep,
-    by_tokio: ByTokio,
 }
 
 impl ReusableDeadline {
@@ -69,7 +67,7 @@ impl ReusableDeadline {
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
         let timer = wheel.sleep(Duration::MAX);
-        Self { wheel: wheel.clone(), end: timer.deadline(), timer, by_tokio: ByTokio(None) }
+        Self { wheel: wheel.clone(), end: timer.deadline(), timer }
     }
 
     /// Begins an operation, whose deadline is `after` from now. With more than
@@ -94,7 +92,7 @@ impl ReusableDeadline {
     /// # Errors
     /// [`Ended::Passed`] if the deadline came first.
     pub fn run<F: IntoFuture>(&mut self, future: F) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, limit: None, ends: None }, future.into_future())
+        Run::new(ReusablePassed::new(self, None), future.into_future())
     }
 
     /// Runs `future` until the operation's deadline, or for `limit` from when it is first found pending, if that is
@@ -107,7 +105,7 @@ impl ReusableDeadline {
         limit: Duration,
         future: F,
     ) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, limit: Some(limit), ends: None }, future.into_future())
+        Run::new(ReusablePassed::new(self, Some(limit)), future.into_future())
     }
 }
 
@@ -119,43 +117,41 @@ pub struct ReusablePassed<'a> {
     limit: Option<Duration>,
     /// When it ends, once it has begun.
     ends: Option<Instant>,
+    by_tokio: ByTokio,
+    end: Yields,
 }
 
-impl ReusableDeadline {
-    /// A future begins to wait. Returns when it has to end. The timer fires no later from now on.
-    fn begin(&mut self, limit: Option<Duration>) -> Instant {
-        let at = limit.map_or(self.end, |limit| instant_in(&self.wheel, limit).min(self.end));
-        // The connection may be in another runtime by now.
-        self.by_tokio = ByTokio(None);
-        if self.timer.deadline() > at {
-            Pin::new(&mut self.timer).reset(at);
-        }
-        at
-    }
-
-    fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            if ready!(self.timer.poll_wait(cx)).is_err() {
-                return self.by_tokio.poll_until(at, cx);
-            }
-            if self.timer.deadline() >= at {
-                return Poll::Ready(());
-            }
-            // It was armed for an earlier operation.
-            Pin::new(&mut self.timer).reset(at);
-        }
+impl<'a> ReusablePassed<'a> {
+    const fn new(deadline: &'a mut ReusableDeadline, limit: Option<Duration>) -> Self {
+        Self { deadline, limit, ends: None, by_tokio: ByTokio(None), end: Yields(false) }
     }
 }
 
 impl Future for ReusablePassed<'_> {
     type Output = Ended;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, limit, ends } = self.get_mut();
-        let at = *ends.get_or_insert_with(|| deadline.begin(*limit));
-        ready!(deadline.poll_until(at, cx));
-        // A task that only ever finds its deadline ended has to let others run.
-        ready!(coop::poll_proceed(cx)).made_progress();
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline: ReusableDeadline { wheel, end: operation, timer }, limit, ends, by_tokio, end } =
+            &mut *self;
+        let at = *ends.get_or_insert_with(|| {
+            limit.map_or(*operation, |limit| instant_in(wheel, limit).min(*operation))
+        });
+        if timer.deadline() > at {
+            Pin::new(&mut *timer).reset(at);
+        }
+        loop {
+            if ready!(timer.poll_wait(cx)).is_err() {
+                ready!(by_tokio.poll_until(at, cx));
+                break;
+            }
+            if timer.deadline() >= at {
+                break;
+            }
+            // It was armed for an earlier operation.
+            Pin::new(&mut *timer).reset(at);
+        }
+        ready!(end.poll(cx));
         Poll::Ready(Ended::Passed)
     }
 }

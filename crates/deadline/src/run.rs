@@ -1,9 +1,8 @@
 //! The futures under a deadline: [`Run`] and [`Passed`].
 
-use std::fmt;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::{fmt, mem};
 
 use pin_project_lite::pin_project;
 use tokio::task::coop;
@@ -17,29 +16,14 @@ use crate::tree::{Answer, Waiting};
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Passed<'a> {
     deadline: &'a Deadline,
-    limit: Option<Duration>,
     waiting: Waiting,
     by_tokio: ByTokio,
+    end: Yields,
 }
 
 impl<'a> Passed<'a> {
-    pub(crate) fn new(deadline: &'a Deadline, limit: Option<Duration>) -> Self {
-        Self { deadline, limit, waiting: Waiting::default(), by_tokio: ByTokio(None) }
-    }
-
-    #[inline]
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, limit, waiting, by_tokio } = self;
-        loop {
-            match deadline.tree.poll(deadline.place(), *limit, waiting, cx) {
-                Answer::Ended(end) => return Poll::Ready(end),
-                Answer::Pending => return Poll::Pending,
-                Answer::Alone(at) => {
-                    ready!(by_tokio.poll_until(at, cx));
-                    deadline.tree.reach(at);
-                }
-            }
-        }
+    pub(crate) const fn new(deadline: &'a Deadline, waiting: Waiting) -> Self {
+        Self { deadline, waiting, by_tokio: ByTokio(None), end: Yields(false) }
     }
 }
 
@@ -48,15 +32,38 @@ impl Future for Passed<'_> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let end = ready!(self.poll_end(cx));
-        // A task that only ever finds its deadline ended has to let others run.
-        ready!(coop::poll_proceed(cx)).made_progress();
-        self.deadline.tree.count(self.deadline.place(), &self.waiting, end);
-        Poll::Ready(end)
+        let Self { deadline, waiting, .. } = &mut *self;
+        match deadline.tree.poll(deadline.place(), waiting, cx) {
+            Answer::Pending => Poll::Pending,
+            answer => self.told(answer, cx),
+        }
+    }
+}
+
+impl Passed<'_> {
+    #[cold]
+    fn told(&mut self, mut answer: Answer, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline, waiting, by_tokio, end } = self;
+        loop {
+            match answer {
+                Answer::Pending => return Poll::Pending,
+                Answer::Alone(at) => {
+                    ready!(by_tokio.poll_until(at, cx));
+                    deadline.tree.reach(at);
+                }
+                Answer::Ended(ended) => {
+                    ready!(end.poll(cx));
+                    deadline.tree.count(deadline.place(), waiting, ended);
+                    return Poll::Ready(ended);
+                }
+            }
+            answer = deadline.tree.poll(deadline.place(), waiting, cx);
+        }
     }
 }
 
 impl Drop for Passed<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.deadline.tree.forget(&self.waiting);
     }
@@ -64,11 +71,27 @@ impl Drop for Passed<'_> {
 
 impl fmt::Debug for Passed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passed").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("Passed").field("limit", &self.waiting.limit).finish_non_exhaustive()
+    }
+}
+
+/// Spends the budget of a task that has found a deadline ended. Without a budget it lets others run first, once: a task
+/// that only ever finds deadlines ended has to do so, and a future that uses up the budget does not escape by that.
+#[derive(Debug)]
+pub(crate) struct Yields(pub(crate) bool);
+
+impl Yields {
+    #[cold]
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !mem::replace(&mut self.0, true) {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
+        Poll::Ready(())
     }
 }
 
 /// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it has to.
+#[derive(Debug)]
 pub(crate) struct ByTokio(pub(crate) Option<Pin<Box<time::Sleep>>>);
 
 impl ByTokio {
@@ -109,13 +132,8 @@ impl<F: Future, P: Future<Output = Ended> + Unpin> Future for Run<F, P> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
-        }
-        // A future that used up the budget does not escape its deadline by that.
-        if had_budget && !coop::has_budget_remaining() {
-            return pin!(coop::unconstrained(this.passed)).poll(cx).map(Err);
         }
         Pin::new(this.passed).poll(cx).map(Err)
     }

@@ -9,10 +9,12 @@
 //!   above it later changes nothing. So what one thread has seen ended stays so for all.
 //! - The first task that waits stands apart from the list. It stays registered when its future is gone, so that its next
 //!   future finds it there.
-//! - A registered task is woken when its deadline is cancelled, and by [`Waiter::at`] at the latest. The timer fires no
-//!   later than the earliest of these. It may fire earlier, for a deadline that was moved or a future that is gone. Then
-//!   it is armed anew. It is dropped by a wake, an end or a child's drop that leaves nobody registered. A future that is
-//!   dropped leaves it.
+//! - A registered task is woken when its deadline is cancelled, and by [`Waiter::at`] at the latest. A cancel, a move to an
+//!   earlier time and the timer take that time away as they wake the task. So a task that has a time has nothing to do.
+//! - The timer fires no later than the earliest of these times. It may fire earlier, for a deadline that was moved or a
+//!   future that is gone. Then it is armed anew. It is dropped by a wake, an end, a child's drop or the last handle's drop
+//!   that leaves nobody registered. A future that is dropped leaves it.
+//! - The timer's waker is the tree, so the timer keeps the tree. The last [`Handle`] breaks that circle.
 //! - The timer is polled, moved and dropped outside of the lock, because any of these may drop other timers' wakers. A
 //!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
 //!   looks again.
@@ -20,10 +22,11 @@
 //!   at each poll, and is woken when its deadline moves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use std::{iter, mem, pin::Pin};
+use std::{iter, mem, ops::Deref, pin::Pin};
 
 use slab::Slab;
 use tokio::time::Instant;
@@ -35,6 +38,8 @@ use crate::sync::{Mutex, MutexGuard, Sleep, TimingWheel};
 pub(crate) struct Tree {
     pub(crate) wheel: TimingWheel,
     used: Option<Used>,
+    /// How many [`Handle`]s there are. Hidden from loom, as the counts of an `Arc` are.
+    handles: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -71,13 +76,21 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// Where a future stands that waits.
-#[derive(Default)]
+/// A future that waits.
+#[derive(Debug)]
 pub(crate) struct Waiting {
-    /// When its own limit ends, once it has begun.
-    ends: Option<Instant>,
+    pub(crate) limit: Limit,
     /// Its place in the list, unless its task is the first.
     slot: Option<usize>,
+}
+
+/// A future's own limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    None,
+    /// It begins when the future is first polled.
+    After(Duration),
+    At(Instant),
 }
 
 /// What a future that waits is told.
@@ -92,22 +105,65 @@ pub(crate) enum Answer {
 enum Timer {
     /// While nobody waits.
     Unarmed,
-    /// Rings the [`Bell`] at this instant, or when the wheel ends.
+    /// Wakes the tree at this instant, or when the wheel ends.
     Armed(Sleep, Instant),
     /// A thread polls it. `again` asks that thread to look at the state once more.
     Taken { again: bool },
 }
 
+/// Refers to a tree, as all do but the timer, whose waker the tree itself is. The last one takes the timer out.
+pub(crate) struct Handle(Arc<Tree>);
+
+impl Handle {
+    pub(crate) fn new(wheel: &TimingWheel, at: Instant, counters: Option<&DeadlineCounters>) -> Self {
+        let used = counters.and_then(|counters| Used::new(counters, wheel, at));
+        let state = State {
+            root: Node::new(None, at),
+            children: Slab::new(),
+            first: Waiter::default(),
+            others: Slab::new(),
+            timer: Timer::Unarmed,
+            reached: None,
+        };
+        let handles = AtomicUsize::new(1);
+        Self(Arc::new(Tree { wheel: wheel.clone(), used, handles, state: Mutex::new(state) }))
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+impl Deref for Handle {
+    type Target = Arc<Tree>;
+
+    fn deref(&self) -> &Arc<Tree> {
+        &self.0
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // The lock orders all the rest.
+        if self.handles.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.close();
+        }
+    }
+}
+
 /// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
 pub(crate) struct Child {
-    tree: Arc<Tree>,
+    tree: Handle,
     pub(crate) index: usize,
     /// Keeps the chain up to the root.
     parent: Option<Arc<Self>>,
 }
 
 impl Child {
-    pub(crate) fn new(tree: &Arc<Tree>, parent: Option<&Arc<Self>>, at: Instant) -> Arc<Self> {
+    pub(crate) fn new(tree: &Handle, parent: Option<&Arc<Self>>, at: Instant) -> Arc<Self> {
         let index = tree.lock().children.insert(Node::new(parent.map(|parent| parent.index), at));
         Arc::new(Self { tree: tree.clone(), index, parent: parent.cloned() })
     }
@@ -130,19 +186,7 @@ impl Drop for Child {
 }
 
 impl Tree {
-    pub(crate) fn new(wheel: &TimingWheel, at: Instant, counters: Option<&DeadlineCounters>) -> Arc<Self> {
-        let used = counters.and_then(|counters| Used::new(counters, wheel, at));
-        let state = State {
-            root: Node::new(None, at),
-            children: Slab::new(),
-            first: Waiter::default(),
-            others: Slab::new(),
-            timer: Timer::Unarmed,
-            reached: None,
-        };
-        Arc::new(Self { wheel: wheel.clone(), used, state: Mutex::new(state) })
-    }
-
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,6 +198,22 @@ impl Tree {
         (state.children.len(), state.others.len())
     }
 
+    /// Nobody refers to it any more. Counts how much of its time the root took, unless its end was counted.
+    fn close(&self) {
+        let mut state = self.lock();
+        if let Some(used) = &self.used
+            && state.root.cancelled.is_none()
+            && !state.root.is_counted
+        {
+            used.unused(state.root.at, self.wheel.current_time());
+        }
+        state.first.at = None;
+        let (waker, others) = (state.first.waker.take(), mem::take(&mut state.others));
+        let timer = state.idle_timer();
+        drop(state);
+        drop((waker, others, timer));
+    }
+
     /// Ends a deadline and all below, unless it has ended.
     pub(crate) fn cancel(&self, place: Place) {
         let mut state = self.lock();
@@ -163,31 +223,23 @@ impl Tree {
         }
         state.node_mut(place).cancelled = Some(now);
         if let Some(used) = &self.used {
-            used.ended(Ended::Cancelled, chain(&state.children, place).count());
+            used.ended(Ended::Cancelled, chain(&state.children, place).count() - 1);
         }
-        self.wake(state, |children, waiter| is_below(children, waiter.node, place));
+        self.wake_due(state, |children, waiter| is_below(children, waiter.node, place));
     }
 
     /// Moves a deadline, unless it has ended. Returns whether it moved.
-    pub(crate) fn reset(self: &Arc<Self>, place: Place, at: Instant) -> bool {
+    pub(crate) fn reset(&self, place: Place, at: Instant) -> bool {
         let mut state = self.lock();
         let now = self.wheel.current_time();
         if state.end(place, now).is_some() {
             return false;
         }
         state.node_mut(place).at = at;
-        let State { children, first, others, .. } = &mut *state;
-        for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
-            if is_below(children, waiter.node, place) {
-                waiter.at = waiter.at.map(|before| before.min(at));
-            }
-        }
-        if let Some(at) = state.earliest()
-            && !state.timer.covers(at)
-        {
-            state = self.arm(state, None).0;
-        }
-        self.wake(state, |children, waiter| waiter.at.is_none() && is_below(children, waiter.node, place));
+        // Those that would wait for too long, or that keep their own time.
+        self.wake_due(state, |children, waiter| {
+            waiter.at.is_none_or(|before| at < before) && is_below(children, waiter.node, place)
+        });
         true
     }
 
@@ -195,11 +247,11 @@ impl Tree {
     pub(crate) fn reach(&self, now: Instant) {
         let mut state = self.lock();
         state.reached = state.reached.max(Some(now));
-        self.wake(state, |_, waiter| waiter.at.is_some_and(|at| at <= now));
+        self.wake_due(state, |_, waiter| waiter.at.is_some_and(|at| at <= now));
     }
 
     /// Lets go of the lock and wakes the tasks that are `due`. When nobody waits any more, the timer goes.
-    fn wake(&self, mut state: MutexGuard<'_, State>, due: impl Fn(&Slab<Node>, &Waiter) -> bool) {
+    fn wake_due(&self, mut state: MutexGuard<'_, State>, due: impl Fn(&Slab<Node>, &Waiter) -> bool) {
         let State { children, first, others, .. } = &mut *state;
         let mut wakers = Vec::new();
         for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
@@ -213,59 +265,52 @@ impl Tree {
         drop(state);
         drop(timer);
         for waker in wakers {
-            // One that panics, which the panic hook has told, keeps nothing from the others, even if the payload panics too.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
-                && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
-            {
-                mem::forget(again);
+            // One that panics, which the panic hook has told, keeps nothing from the others. The payload may panic again.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                mem::forget(panic);
             }
         }
     }
 
-    /// How a future ended that waits for a deadline or its own `limit`, which begins now if it has not yet. While it has not
+    /// How a future ended that waits for a deadline or its own limit, which begins now if it has not yet. While it has not
     /// ended, its task is registered.
-    pub(crate) fn poll(
-        self: &Arc<Self>,
-        place: Place,
-        limit: Option<Duration>,
-        Waiting { ends, slot }: &mut Waiting,
-        cx: &Context<'_>,
-    ) -> Answer {
-        if let Some(limit) = limit {
-            ends.get_or_insert_with(|| instant_in(&self.wheel, limit));
+    #[inline(always)]
+    pub(crate) fn poll(self: &Arc<Self>, place: Place, waiting: &mut Waiting, cx: &Context<'_>) -> Answer {
+        if let Limit::After(after) = waiting.limit {
+            waiting.limit = Limit::At(instant_in(&self.wheel, after));
         }
-        // No waker is cloned or dropped while the lock is held.
-        let mut clone = None;
-        let mut is_new = true;
+        if self.lock().waits(place, waiting, cx.waker()) {
+            return Answer::Pending;
+        }
+        self.poll_anew(place, waiting, cx)
+    }
+
+    /// As [`poll`](Self::poll), where the task may have to be registered or the timer to be armed.
+    #[inline(never)]
+    fn poll_anew(self: &Arc<Self>, place: Place, waiting: &mut Waiting, cx: &Context<'_>) -> Answer {
+        // No waker is cloned or dropped while the lock is held. It need not be known by its clone, so it is registered once.
+        let mut clone = Some(cx.waker().clone());
         let mut state = self.lock();
         loop {
-            let (passes, end) = state.ends(place, *ends, state.reached);
+            let (passes, end) = state.ends(place, waiting.limit, state.reached);
             if let Some(end) = end {
                 let timer = state.idle_timer();
                 drop(state);
                 drop(timer);
                 return Answer::Ended(end);
             }
-            // A waker need not be known by its clone, so a future registers once and no more before it asks the wheel.
-            if is_new && !state.waiter(*slot).is_of(place, cx.waker()) {
-                let Some(waker) = clone.take() else {
-                    drop(state);
-                    clone = Some(cx.waker().clone());
-                    state = self.lock();
-                    continue;
-                };
-                is_new = false;
-                if let Some(before) = state.register(place, slot, waker) {
-                    drop(state);
-                    drop(before);
-                    state = self.lock();
-                }
+            if !state.waiter(waiting.slot).is_of(place, cx.waker())
+                && let Some(waker) = clone.take()
+                && let Some(before) = state.register(place, &mut waiting.slot, waker)
+            {
+                drop(state);
+                drop(before);
+                state = self.lock();
             } else if state.timer.covers(passes) {
-                let waiter = state.waiter(*slot);
+                let waiter = state.waiter(waiting.slot);
                 waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
                 return Answer::Pending;
             } else {
-                is_new = true;
                 let is_armed;
                 (state, is_armed) = self.arm(state, Some(passes));
                 if !is_armed {
@@ -278,7 +323,7 @@ impl Tree {
     /// Counts an end that a future tells.
     pub(crate) fn count(&self, place: Place, waiting: &Waiting, end: Ended) {
         if let (Some(used), Ended::Passed) = (&self.used, end) {
-            self.lock().count_passed(used, place, waiting.ends);
+            self.lock().count_passed(used, place, waiting.limit);
         }
     }
 
@@ -313,8 +358,8 @@ impl Tree {
                 Pin::new(&mut sleep).reset(at);
                 fires = at;
             }
-            let bell = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
-            match sleep.poll_wait(&mut Context::from_waker(&bell)) {
+            let waker = Waker::from(self.clone());
+            match sleep.poll_wait(&mut Context::from_waker(&waker)) {
                 Poll::Pending => {
                     state = self.lock();
                     if !matches!(state.timer, Timer::Taken { again: true }) {
@@ -330,7 +375,7 @@ impl Tree {
                 }
                 Poll::Ready(Err(_)) => {
                     is_armed &= own.take().is_none();
-                    self.wake(self.lock(), |_, waiter| waiter.at.is_some());
+                    self.wake_due(self.lock(), |_, waiter| waiter.at.is_some());
                 }
             }
             drop(sleep);
@@ -347,31 +392,15 @@ impl Tree {
 }
 
 /// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
+#[inline]
 pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
     wheel.current_time().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
-/// Counts how much of its time a root took. One whose end was seen is counted already.
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let root = &self.state.get_mut().unwrap_or_else(PoisonError::into_inner).root;
-        if let Some(used) = &self.used
-            && root.cancelled.is_none()
-            && !root.is_counted
-        {
-            used.unused(root.at, self.wheel.current_time());
-        }
-    }
-}
-
-/// The waker of the timer. Weak, as the tree owns the timer, and so this.
-struct Bell(Weak<Tree>);
-
-impl Wake for Bell {
+/// The timer rings.
+impl Wake for Tree {
     fn wake(self: Arc<Self>) {
-        if let Some(tree) = self.0.upgrade() {
-            drop(tree.arm(tree.lock(), None));
-        }
+        drop(self.arm(self.lock(), None));
     }
 }
 
@@ -389,7 +418,14 @@ impl Timer {
     }
 }
 
+impl Waiting {
+    pub(crate) const fn new(limit: Limit) -> Self {
+        Self { limit, slot: None }
+    }
+}
+
 impl Waiter {
+    #[inline]
     fn is_of(&self, node: Place, waker: &Waker) -> bool {
         self.node == node && self.waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
     }
@@ -401,17 +437,22 @@ impl Node {
     }
 }
 
-/// A deadline and its ancestors, but for the root.
-fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = usize> {
-    iter::successors(place, |&index| children.get(index)?.parent)
+/// A deadline and its ancestors. It ends before the root if the deadline is gone.
+fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = Place> {
+    iter::successors(Some(place), |place| Some(children.get((*place)?)?.parent))
 }
 
 /// Whether what waits for `node` ends with `place`.
 fn is_below(children: &Slab<Node>, node: Place, place: Place) -> bool {
-    place.is_none_or(|place| chain(children, node).any(|index| index == place))
+    chain(children, node).any(|above| above == place)
 }
 
 impl State {
+    #[inline]
+    fn node(&self, place: Place) -> &Node {
+        place.map_or(&self.root, |index| &self.children[index])
+    }
+
     fn node_mut(&mut self, place: Place) -> &mut Node {
         match place {
             Some(index) => &mut self.children[index],
@@ -421,32 +462,32 @@ impl State {
 
     /// When a deadline or a `limit` under it passes, and how it has ended by `now`.
     #[inline]
-    fn ends(&self, place: Place, limit: Option<Instant>, now: Option<Instant>) -> (Instant, Option<Ended>) {
-        let (mut passes, mut end, mut next) = (limit, None, place);
+    fn ends(&self, place: Place, limit: Limit, now: Option<Instant>) -> (Instant, Option<Ended>) {
+        let mut passes = if let Limit::At(at) = limit { at } else { self.node(place).at };
+        let (mut end, mut next) = (None, place);
         loop {
-            let node = next.map_or(&self.root, |index| &self.children[index]);
+            let node = self.node(next);
             // One that had ended before was not cancelled, so neither had what is above. Below, a deadline may have passed.
             if let (None, Some(at)) = (end, node.cancelled) {
-                let has_passed = passes.is_some_and(|passes| passes <= at);
-                end = Some(if has_passed { Ended::Passed } else { Ended::Cancelled });
+                end = Some(if passes <= at { Ended::Passed } else { Ended::Cancelled });
             }
-            let earliest = passes.map_or(node.at, |passes| passes.min(node.at));
+            passes = passes.min(node.at);
             if next.is_none() {
-                let has_passed = now.is_some_and(|now| now >= earliest);
-                return (earliest, end.or(has_passed.then_some(Ended::Passed)));
+                let has_passed = now.is_some_and(|now| passes <= now);
+                return (passes, end.or(has_passed.then_some(Ended::Passed)));
             }
-            (passes, next) = (Some(earliest), node.parent);
+            next = node.parent;
         }
     }
 
     /// How a deadline has ended by `now`, and by what the timer has seen of the time.
     pub(crate) fn end(&self, place: Place, now: Instant) -> Option<Ended> {
-        self.ends(place, None, self.reached.max(Some(now))).1
+        self.ends(place, Limit::None, self.reached.max(Some(now))).1
     }
 
     /// The instant at which a deadline passes.
     pub(crate) fn passes(&self, place: Place) -> Instant {
-        self.ends(place, None, None).0
+        self.ends(place, Limit::None, None).0
     }
 
     /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one. Returns the waker that
@@ -461,11 +502,20 @@ impl State {
     }
 
     /// A future's place, which is the first's if it has none of its own.
+    #[inline]
     fn waiter(&mut self, slot: Option<usize>) -> &mut Waiter {
         match slot {
             Some(slot) => &mut self.others[slot],
             None => &mut self.first,
         }
+    }
+
+    /// Whether a future's task is registered, and woken in time.
+    #[inline]
+    fn waits(&mut self, node: Place, waiting: &Waiting, waker: &Waker) -> bool {
+        let waiter = self.waiter(waiting.slot);
+        waiter.at.is_some_and(|at| !matches!(waiting.limit, Limit::At(limit) if limit < at))
+            && waiter.is_of(node, waker)
     }
 
     fn earliest(&self) -> Option<Instant> {
@@ -489,16 +539,16 @@ impl State {
     /// Counts a deadline that a future has seen passing: the earliest above it, and of two the upper one. A limit counts as
     /// a child's deadline.
     #[cold]
-    fn count_passed(&mut self, used: &Used, place: Place, limit: Option<Instant>) {
+    fn count_passed(&mut self, used: &Used, place: Place, limit: Limit) {
         let passes = self.passes(place);
-        let mut places: Vec<Place> = chain(&self.children, place).map(Some).chain([None]).collect();
-        if limit.is_some_and(|limit| limit < passes) {
+        let places: Vec<Place> = chain(&self.children, place).collect();
+        if matches!(limit, Limit::At(at) if at < passes) {
             return used.ended(Ended::Passed, places.len());
         }
-        places.reverse();
-        let depth = places.iter().position(|place| self.node_mut(*place).at == passes);
-        let depth = depth.expect("one of them passes then");
-        if !mem::replace(&mut self.node_mut(places[depth]).is_counted, true) {
+        let mut from_root = places.into_iter().rev().enumerate();
+        let found = from_root.find(|(_, place)| self.node(*place).at == passes);
+        let (depth, place) = found.expect("one of them passes then");
+        if !mem::replace(&mut self.node_mut(place).is_counted, true) {
             used.ended(Ended::Passed, depth);
         }
     }

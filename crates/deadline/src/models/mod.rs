@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::ended::Ended;
-use crate::tree::{Answer, Waiting};
+use crate::tree::{Answer, Limit, Waiting};
 use wheel::TimingWheel;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -67,11 +67,11 @@ impl Model {
     }
 
     async fn end(&self, deadline: &Deadline, limit: Option<Duration>) -> Ended {
-        let mut waiting = Waiting::default();
+        let mut waiting = Waiting::new(limit.map_or(Limit::None, Limit::After));
         let mut alone = None;
         let end = poll_fn(|cx| {
             loop {
-                match deadline.tree.poll(deadline.place(), limit, &mut waiting, cx) {
+                match deadline.tree.poll(deadline.place(), &mut waiting, cx) {
                     Answer::Ended(end) => break Poll::Ready(end),
                     Answer::Pending => break Poll::Pending,
                     Answer::Alone(at) => {
@@ -97,9 +97,9 @@ impl Model {
     }
 
     async fn poll_once(&self, deadline: &Deadline, limit: u32) {
-        let mut waiting = Waiting::default();
+        let mut waiting = Waiting::new(Limit::After(SECOND * limit));
         poll_fn(|cx| {
-            deadline.tree.poll(deadline.place(), Some(SECOND * limit), &mut waiting, cx);
+            deadline.tree.poll(deadline.place(), &mut waiting, cx);
             Poll::Ready(())
         })
         .await;
