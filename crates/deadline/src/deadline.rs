@@ -10,7 +10,7 @@ use crate::ended::Ended;
 use crate::run::{Passed, Run};
 use crate::stats::DeadlineCounters;
 use crate::sync::TimingWheel;
-use crate::tree::{Child, Handle, Limit, Place, Waiting, instant_in};
+use crate::tree::{Limit, Place, Tree, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -73,18 +73,42 @@ impl DeadlineExt for TimingWheel {
 /// assert_eq!(work.await.unwrap(), Err(Ended::Cancelled));
 /// # }
 /// ```
-#[derive(Clone)]
 pub struct Deadline {
-    pub(crate) tree: Handle,
+    pub(crate) tree: Arc<Tree>,
     /// `None` for the root.
     child: Option<Arc<Child>>,
 }
 
+/// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
+struct Child {
+    index: usize,
+    parent: Deadline,
+}
+
+impl Clone for Deadline {
+    fn clone(&self) -> Self {
+        Self { tree: self.tree.open(), child: self.child.clone() }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        // Not by recursion, which a long chain would take too deep.
+        let mut next = self.child.take();
+        while let Some(mut child) = next.and_then(Arc::into_inner) {
+            self.tree.remove_child(child.index);
+            next = child.parent.child.take();
+        }
+        self.tree.close();
+    }
+}
+
 impl Deadline {
     pub(crate) fn root(wheel: &TimingWheel, instant: Instant, counters: Option<&DeadlineCounters>) -> Self {
-        Self { tree: Handle::new(wheel, instant, counters), child: None }
+        Self { tree: Tree::new(wheel, instant, counters), child: None }
     }
 
+    #[inline]
     pub(crate) fn place(&self) -> Place {
         self.child.as_ref().map(|child| child.index)
     }
@@ -104,13 +128,14 @@ impl Deadline {
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        Self { tree: self.tree.clone(), child: Some(Child::new(&self.tree, self.child.as_ref(), instant)) }
+        let child = Child { index: self.tree.add_child(self.place(), instant), parent: self.clone() };
+        Self { tree: self.tree.open(), child: Some(Arc::new(child)) }
     }
 
     /// The instant at which it passes: the earliest of its own and its ancestors'. A cancel does not change it.
     #[must_use]
     pub fn instant(&self) -> Instant {
-        self.tree.lock().passes(self.place())
+        self.tree.lock().ends(self.place(), Limit::None, None).0
     }
 
     /// The time that is left; zero if it has passed.
@@ -203,7 +228,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run::new(Passed::new(self, Waiting::new(Limit::After(limit))), future.into_future())
+        Run::new(Passed::new(self, Limit::After(limit)), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -238,21 +263,20 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn passed(&self) -> Passed<'_> {
-        Passed::new(self, Waiting::new(Limit::None))
+        Passed::new(self, Limit::None)
     }
 
     /// How it ended, if it has.
     pub(crate) fn end(&self) -> Option<Ended> {
-        self.tree.lock().end(self.place(), self.tree.wheel.current_time())
+        self.tree.lock().ends(self.place(), Limit::None, Some(self.tree.wheel.current_time())).1
     }
 }
 
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state: &dyn fmt::Debug = match &self.end() {
-            None => &format_args!("{:?} left", self.remaining()),
-            Some(end) => &end.clone(),
-        };
-        f.debug_tuple("Deadline").field(state).finish()
+        match self.end() {
+            None => write!(f, "Deadline({:?} left)", self.remaining()),
+            Some(end) => write!(f, "Deadline({end:?})"),
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! [`ReusableDeadline`]: for a connection that has one operation at a time.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -8,9 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::ended::Ended;
-use crate::run::{ByTokio, Run, Yields};
+use crate::run::{Own, Run};
 use crate::sync::{Sleep, TimingWheel};
-use crate::tree::instant_in;
+use crate::tree::{Limit, instant_in};
 
 /// The deadlines of a connection that has one operation at a time, on one timer that stays armed between them.
 ///
@@ -53,6 +52,7 @@ use crate::tree::instant_in;
 /// assert!(deadline.run(sleep(Duration::from_millis(2500))).await.is_ok());
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct ReusableDeadline {
     wheel: TimingWheel,
     /// When the operation ends.
@@ -92,7 +92,7 @@ impl ReusableDeadline {
     /// # Errors
     /// [`Ended::Passed`] if the deadline came first.
     pub fn run<F: IntoFuture>(&mut self, future: F) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed::new(self, None), future.into_future())
+        Run::new(ReusablePassed::new(self, Limit::None), future.into_future())
     }
 
     /// Runs `future` until the operation's deadline, or for `limit` from when it is first found pending, if that is
@@ -105,7 +105,7 @@ impl ReusableDeadline {
         limit: Duration,
         future: F,
     ) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed::new(self, Some(limit)), future.into_future())
+        Run::new(ReusablePassed::new(self, Limit::After(limit)), future.into_future())
     }
 }
 
@@ -114,16 +114,13 @@ impl ReusableDeadline {
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct ReusablePassed<'a> {
     deadline: &'a mut ReusableDeadline,
-    limit: Option<Duration>,
-    /// When it ends, once it has begun.
-    ends: Option<Instant>,
-    by_tokio: ByTokio,
-    end: Yields,
+    limit: Limit,
+    own: Own,
 }
 
 impl<'a> ReusablePassed<'a> {
-    const fn new(deadline: &'a mut ReusableDeadline, limit: Option<Duration>) -> Self {
-        Self { deadline, limit, ends: None, by_tokio: ByTokio(None), end: Yields(false) }
+    fn new(deadline: &'a mut ReusableDeadline, limit: Limit) -> Self {
+        Self { deadline, limit, own: Own::default() }
     }
 }
 
@@ -132,32 +129,25 @@ impl Future for ReusablePassed<'_> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline: ReusableDeadline { wheel, end: operation, timer }, limit, ends, by_tokio, end } =
-            &mut *self;
-        let at = *ends.get_or_insert_with(|| {
-            limit.map_or(*operation, |limit| instant_in(wheel, limit).min(*operation))
-        });
+        let Self { deadline: ReusableDeadline { wheel, end, timer }, limit, own } = &mut *self;
+        let at = match *limit {
+            Limit::At(at) => at,
+            Limit::After(after) => instant_in(wheel, after).min(*end),
+            Limit::None => *end,
+        };
+        *limit = Limit::At(at);
         if timer.deadline() > at {
             Pin::new(&mut *timer).reset(at);
         }
         loop {
-            if ready!(timer.poll_wait(cx)).is_err() {
-                ready!(by_tokio.poll_until(at, cx));
-                break;
+            match ready!(timer.poll_wait(cx)) {
+                // It was armed for an earlier operation.
+                Ok(()) if timer.deadline() < at => Pin::new(&mut *timer).reset(at),
+                Ok(()) => break,
+                Err(_) => break ready!(own.poll_until(wheel, at, cx)),
             }
-            if timer.deadline() >= at {
-                break;
-            }
-            // It was armed for an earlier operation.
-            Pin::new(&mut *timer).reset(at);
         }
-        ready!(end.poll(cx));
+        ready!(own.poll_budget(cx));
         Poll::Ready(Ended::Passed)
-    }
-}
-
-impl fmt::Debug for ReusableDeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReusableDeadline").field("instant", &self.end).finish_non_exhaustive()
     }
 }

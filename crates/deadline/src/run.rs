@@ -1,29 +1,74 @@
 //! The futures under a deadline: [`Run`] and [`Passed`].
 
+use std::future::pending;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::{fmt, mem};
 
 use pin_project_lite::pin_project;
 use tokio::task::coop;
-use tokio::time::{self, Instant};
+use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::ended::Ended;
-use crate::tree::{Answer, Waiting};
+use crate::sync::{Timeout, TimingWheel};
+use crate::tree::{Limit, instant_in};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
+#[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Passed<'a> {
     deadline: &'a Deadline,
-    waiting: Waiting,
-    by_tokio: ByTokio,
-    end: Yields,
+    limit: Limit,
+    /// Its place in the tree's list, unless its task is the first.
+    slot: Option<usize>,
+    own: Own,
 }
 
 impl<'a> Passed<'a> {
-    pub(crate) const fn new(deadline: &'a Deadline, waiting: Waiting) -> Self {
-        Self { deadline, waiting, by_tokio: ByTokio(None), end: Yields(false) }
+    pub(crate) fn new(deadline: &'a Deadline, limit: Limit) -> Self {
+        Self { deadline, limit, slot: None, own: Own::default() }
+    }
+
+    /// As [`poll`](Future::poll), where the task may have to be registered or the timer to be armed.
+    #[inline(never)]
+    fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline, limit, slot, own } = self;
+        let (tree, place) = (&deadline.tree, deadline.place());
+        // No waker is cloned or dropped while the lock is held. It need not be known by its clone, so it is registered once.
+        let mut clone = Some(cx.waker().clone());
+        let mut has_asked_wheel = false;
+        let mut state = tree.lock();
+        loop {
+            let (passes, end) = state.ends(place, *limit, None);
+            if let Some(end) = end {
+                drop(tree.tend(state, None));
+                ready!(own.poll_budget(cx));
+                if end == Ended::Passed {
+                    tree.count_passed(place, *limit);
+                }
+                return Poll::Ready(end);
+            }
+            if !state.waiter(*slot).is_of(place, cx.waker())
+                && let Some(waker) = clone.take()
+                && let Some(before) = state.register(place, slot, waker)
+            {
+                drop(state);
+                drop(before);
+                state = tree.lock();
+            } else if state.covers(passes) {
+                let at = &mut state.waiter(*slot).at;
+                *at = Some(at.map_or(passes, |at| at.min(passes)));
+                return Poll::Pending;
+            } else if !mem::replace(&mut has_asked_wheel, true) {
+                state = tree.tend(state, Some(passes));
+            } else {
+                drop(state);
+                ready!(own.poll_until(&tree.wheel, passes, cx));
+                tree.reach(passes);
+                state = tree.lock();
+            }
+        }
     }
 }
 
@@ -32,80 +77,54 @@ impl Future for Passed<'_> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, waiting, .. } = &mut *self;
-        match deadline.tree.poll(deadline.place(), waiting, cx) {
-            Answer::Pending => Poll::Pending,
-            answer => self.told(answer, cx),
+        let Self { deadline, limit, slot, .. } = &mut *self;
+        if let Limit::After(after) = *limit {
+            *limit = Limit::At(instant_in(&deadline.tree.wheel, after));
         }
-    }
-}
-
-impl Passed<'_> {
-    #[cold]
-    fn told(&mut self, mut answer: Answer, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, waiting, by_tokio, end } = self;
-        loop {
-            match answer {
-                Answer::Pending => return Poll::Pending,
-                Answer::Alone(at) => {
-                    ready!(by_tokio.poll_until(at, cx));
-                    deadline.tree.reach(at);
-                }
-                Answer::Ended(ended) => {
-                    ready!(end.poll(cx));
-                    deadline.tree.count(deadline.place(), waiting, ended);
-                    return Poll::Ready(ended);
-                }
-            }
-            answer = deadline.tree.poll(deadline.place(), waiting, cx);
+        if deadline.tree.lock().waits(deadline.place(), *limit, *slot, cx.waker()) {
+            return Poll::Pending;
         }
+        self.poll_anew(cx)
     }
 }
 
 impl Drop for Passed<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.deadline.tree.forget(&self.waiting);
+        let waiter = self.slot.map(|slot| self.deadline.tree.lock().others.remove(slot));
+        drop(waiter);
     }
 }
 
-impl fmt::Debug for Passed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passed").field("limit", &self.waiting.limit).finish_non_exhaustive()
-    }
+/// What a future has of its own, once it needs it.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// Stays, so it may wake the task once more than it has to.
+    timeout: Option<Box<Timeout>>,
+    has_asked_for_budget: bool,
 }
 
-/// Spends the budget of a task that has found a deadline ended. Without a budget it lets others run first, once: a task
-/// that only ever finds deadlines ended has to do so, and a future that uses up the budget does not escape by that.
-#[derive(Debug)]
-pub(crate) struct Yields(pub(crate) bool);
-
-impl Yields {
-    #[cold]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !mem::replace(&mut self.0, true) {
-            ready!(coop::poll_proceed(cx)).made_progress();
-        }
-        Poll::Ready(())
-    }
-}
-
-/// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it has to.
-#[derive(Debug)]
-pub(crate) struct ByTokio(pub(crate) Option<Pin<Box<time::Sleep>>>);
-
-impl ByTokio {
-    /// Ready once `at` has come.
+impl Own {
+    /// For a future whose timer the wheel refused: ready once `at` has come.
     ///
     /// # Panics
     /// If tokio has no timers here.
     #[cold]
-    pub(crate) fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(time::sleep_until(at)));
-        if sleep.deadline() != at {
-            sleep.as_mut().reset(at);
+    pub(crate) fn poll_until(&mut self, wheel: &TimingWheel, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let timeout = self.timeout.get_or_insert_with(|| Box::new(wheel.timeout_at(at, pending())));
+        if timeout.deadline() != at {
+            Pin::new(&mut **timeout).reset(at);
         }
-        pin!(coop::unconstrained(sleep.as_mut())).poll(cx)
+        pin!(coop::unconstrained(timeout)).poll(cx).map(drop)
+    }
+
+    /// For a future that has ended. Without budget it lets others run first, once: a task that only ever finds deadlines
+    /// ended has to do so, and a future that uses up the budget does not escape its deadline by that.
+    pub(crate) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !mem::replace(&mut self.has_asked_for_budget, true) {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
+        Poll::Ready(())
     }
 }
 

@@ -16,22 +16,22 @@ use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::ended::Ended;
-use crate::tree::{Answer, Limit, Waiting};
+use crate::run::Passed;
+use crate::tree::Limit;
 use wheel::TimingWheel;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A tree on a wheel. Another wheel stands for tokio's timers, where the first has ended.
+/// A tree on a wheel.
 struct Model {
     wheel: TimingWheel,
-    tokio: TimingWheel,
     start: Instant,
 }
 
 impl Model {
     fn new() -> Self {
         let wheel = TimingWheel::new();
-        Self { start: wheel.current_time(), wheel, tokio: TimingWheel::new() }
+        Self { start: wheel.current_time(), wheel }
     }
 
     fn at(&self, seconds: u32) -> Instant {
@@ -42,79 +42,52 @@ impl Model {
         Deadline::root(&self.wheel, self.at(seconds), None)
     }
 
-    /// Waits for the end, as `Passed` does.
-    fn wait(&self, deadline: &Deadline) -> Ended {
-        block_on(self.end(deadline, None))
-    }
-
-    /// Waits for two ends in one task: that of a deadline, and a limit under it.
-    fn wait_for_both(&self, deadline: &Deadline, limit: u32) -> [Ended; 2] {
-        let (mut first, mut second) =
-            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(SECOND * limit))));
-        let mut ends = [None; 2];
-        block_on(poll_fn(|cx| {
-            for (end, future) in
-                ends.iter_mut().zip([first.as_mut() as Pin<&mut dyn Future<Output = _>>, second.as_mut()])
-            {
-                if end.is_none()
-                    && let Poll::Ready(ended) = future.poll(cx)
-                {
-                    *end = Some(ended);
-                }
-            }
-            if let [Some(first), Some(second)] = ends { Poll::Ready([first, second]) } else { Poll::Pending }
-        }))
-    }
-
-    async fn end(&self, deadline: &Deadline, limit: Option<Duration>) -> Ended {
-        let mut waiting = Waiting::new(limit.map_or(Limit::None, Limit::After));
-        let mut alone = None;
-        let end = poll_fn(|cx| {
-            loop {
-                match deadline.tree.poll(deadline.place(), &mut waiting, cx) {
-                    Answer::Ended(end) => break Poll::Ready(end),
-                    Answer::Pending => break Poll::Pending,
-                    Answer::Alone(at) => {
-                        // Both clocks begin at about the same time.
-                        let at = self.tokio.current_time() + (at - self.wheel.current_time());
-                        let sleep = alone.get_or_insert_with(|| self.tokio.sleep_until(at));
-                        if sleep.poll_wait(cx).is_pending() {
-                            break Poll::Pending;
-                        }
-                        deadline.tree.reach(self.start + SECOND * 100);
-                    }
-                }
-            }
-        })
-        .await;
-        deadline.tree.forget(&waiting);
-        end
-    }
-
-    /// A future that is polled once and dropped. By loom's waker, which need not know its clones.
-    fn poll_and_drop(&self, deadline: &Deadline, limit: u32) {
-        loom::future::block_on(self.poll_once(deadline, limit));
-    }
-
-    async fn poll_once(&self, deadline: &Deadline, limit: u32) {
-        let mut waiting = Waiting::new(Limit::After(SECOND * limit));
-        poll_fn(|cx| {
-            deadline.tree.poll(deadline.place(), &mut waiting, cx);
-            Poll::Ready(())
-        })
-        .await;
-        deadline.tree.forget(&waiting);
-    }
-
     /// Asserts that a dropped child leaves nothing in its tree, and a dropped tree nothing at all. The root is last.
     fn drop_tree<const N: usize>(&self, deadlines: [Deadline; N]) {
         let tree = Arc::downgrade(&deadlines[0].tree);
         for (i, deadline) in deadlines.into_iter().enumerate() {
-            assert_eq!(deadline.tree.counts(), (N - 1 - i, 0));
+            let state = deadline.tree.lock();
+            assert_eq!((state.children.len(), state.others.len()), (N - 1 - i, 0));
+            drop(state);
         }
         assert!(tree.upgrade().is_none());
         assert_eq!(self.wheel.pending(), 0);
     }
+}
+
+fn wait(deadline: &Deadline) -> Ended {
+    block_on(deadline.passed())
+}
+
+/// Waits for two ends in one task: that of a deadline, and a limit under it.
+fn wait_for_both(deadline: &Deadline, limit: u32) -> [Ended; 2] {
+    let (mut first, mut second) = (deadline.passed(), passed_in(deadline, limit));
+    let mut ends = [None; 2];
+    block_on(poll_fn(|cx| {
+        for (end, future) in ends.iter_mut().zip([&mut first, &mut second]) {
+            if end.is_none()
+                && let Poll::Ready(ended) = Pin::new(future).poll(cx)
+            {
+                *end = Some(ended);
+            }
+        }
+        if let [Some(first), Some(second)] = ends { Poll::Ready([first, second]) } else { Poll::Pending }
+    }))
+}
+
+/// Waits for a limit under a deadline.
+fn passed_in(deadline: &Deadline, limit: u32) -> Passed<'_> {
+    Passed::new(deadline, Limit::After(SECOND * limit))
+}
+
+async fn poll_once(deadline: &Deadline, limit: u32) {
+    let mut passed = passed_in(deadline, limit);
+    _ = poll_fn(|cx| Poll::Ready(Pin::new(&mut passed).poll(cx))).await;
+}
+
+/// A future that is polled once and dropped. By loom's waker, which need not know its clones.
+fn poll_and_drop(deadline: &Deadline, limit: u32) {
+    loom::future::block_on(poll_once(deadline, limit));
 }
 
 /// As loom's, but with a waker that knows its clones: a future finds that it is registered already.
@@ -180,7 +153,7 @@ fn a_child_that_is_made_while_its_parent_ends_ends_too() {
         let root = model.root(10);
         let cancels = spawn(&model, &root, |_, root| root.cancel());
         let child = root.child_at(model.at(20));
-        let end = model.wait(&child);
+        let end = wait(&child);
         cancels.join().unwrap();
         assert_eq!(root.end(), Some(Ended::Cancelled));
         assert_eq!(model.wheel.pending(), 0, "a cancelled tree has a timer");
@@ -194,10 +167,10 @@ fn a_child_that_is_made_while_its_parents_time_comes_ends_then() {
     check(["passed"], || {
         let model = Arc::new(Model::new());
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let waits = spawn(&model, &root, |_, root| wait(root));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
         let child = root.child_at(model.at(20));
-        let end = model.wait(&child);
+        let end = wait(&child);
         assert!(model.wheel.current_time() >= model.at(10), "early");
         passes.join().unwrap();
         assert_eq!(waits.join().unwrap(), end);
@@ -212,7 +185,7 @@ fn a_future_under_a_deadline_that_moves_later_is_not_ended_at_the_old_time_once_
         let model = Arc::new(Model::new());
         let root = model.root(10);
         let waits = spawn(&model, &root, |model, root| {
-            let end = model.wait(root);
+            let end = wait(root);
             (end, model.wheel.current_time())
         });
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
@@ -232,9 +205,9 @@ fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
     check(["passed"], || {
         let model = Arc::new(Model::new());
         let root = model.root(20);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let waits = spawn(&model, &root, |_, root| wait(root));
         let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.at(5))));
-        model.poll_and_drop(&root, 3);
+        poll_and_drop(&root, 3);
         moves.join().unwrap();
         model.wheel.advance(SECOND * 5);
         let end = waits.join().unwrap();
@@ -249,9 +222,9 @@ fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
         let model = Arc::new(Model::new());
         let root = model.root(20);
         let child = root.child_at(model.at(10));
-        let waits = spawn(&model, &child, |model, child| model.wait(child));
+        let waits = spawn(&model, &child, |_, child| wait(child));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 7));
-        model.poll_and_drop(&root, 5);
+        poll_and_drop(&root, 5);
         passes.join().unwrap();
         assert!(model.wheel.pending() <= 1);
         model.wheel.advance(SECOND * 5);
@@ -267,7 +240,7 @@ fn a_deadline_ends_once_by_its_time_or_by_a_cancel() {
     check(["cancelled", "passed"], || {
         let model = Arc::new(Model::new());
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let waits = spawn(&model, &root, |_, root| wait(root));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
         root.cancel();
         let end = root.end().expect("it was cancelled, if not before");
@@ -298,10 +271,10 @@ fn a_wheel_that_ends_leaves_each_future_its_own_time() {
     check(["passed"], || {
         let model = Arc::new(Model::new());
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let waits = spawn(&model, &root, |_, root| wait(root));
         let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
         model.wheel.advance(SECOND * 20);
-        model.tokio.advance(SECOND * 20);
+        model.wheel.advance_tokio(SECOND * 20);
         let end = waits.join().unwrap();
         ends.join().unwrap();
         model.drop_tree([root]);
@@ -314,7 +287,7 @@ fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
     check(["cancelled"], || {
         let model = Arc::new(Model::new());
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let waits = spawn(&model, &root, |_, root| wait(root));
         let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
         root.cancel();
         let end = waits.join().unwrap();
@@ -330,7 +303,7 @@ fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
         let model = Arc::new(Model::new());
         let root = model.root(10);
         let waits = spawn(&model, &root, |model, root| {
-            let end = model.wait(root);
+            let end = wait(root);
             assert!(model.wheel.current_time() >= model.at(10), "early");
             end
         });
@@ -338,7 +311,7 @@ fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
             model.wheel.advance(SECOND * 5);
             model.wheel.advance(SECOND * 5);
         });
-        let ends = model.wait_for_both(&root, 5);
+        let ends = wait_for_both(&root, 5);
         passes.join().unwrap();
         assert_eq!(ends, [waits.join().unwrap(); 2]);
         model.drop_tree([root]);
@@ -357,7 +330,7 @@ fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
             model.wheel.advance(SECOND * 5);
         });
         let cancels = spawn(&model, &child, |_, child| child.cancel());
-        let end = model.wait(&child);
+        let end = wait(&child);
         moves.join().unwrap();
         cancels.join().unwrap();
         model.drop_tree([child, root]);
@@ -376,8 +349,8 @@ fn a_further_future_of_a_task_is_told_of_a_cancel_and_of_its_time() {
             model.wheel.advance(SECOND * 5);
         });
         let end = block_on(async {
-            model.poll_once(&root, 5).await;
-            model.end(&root, Some(SECOND * 6)).await
+            poll_once(&root, 5).await;
+            passed_in(&root, 6).await
         });
         cancels.join().unwrap();
         passes.join().unwrap();

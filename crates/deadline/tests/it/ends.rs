@@ -69,6 +69,33 @@ async fn a_forgotten_future_of_a_child_that_is_gone_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_forgotten_future_leaves_no_timer_when_the_deadline_is_dropped() {
+    let wheel = TimingWheel::new();
+    let deadline = wheel.deadline_in(ms(100));
+    for _ in 0..2 {
+        let mut forgotten = task::spawn(Box::pin(deadline.passed()));
+        assert!(forgotten.poll().is_pending());
+        std::mem::forget(forgotten);
+    }
+    assert_eq!(wheel.pending(), 1);
+    drop(deadline);
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_in_the_place_of_another_one_ends_at_its_own_time() {
+    let start = Instant::now();
+    let root = TimingWheel::new().deadline_in(ms(100));
+    for after in [80, 20, 50] {
+        let child = root.child_in(ms(after));
+        assert!(child.run(sleep(ms(1))).await.is_ok());
+        drop(child);
+    }
+    assert_eq!(root.child_at(start + ms(10)).run(pending::<()>()).await, Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ready_future_arms_nothing_and_comes_before_the_end() {
     let wheel = TimingWheel::new();
     let deadline = wheel.deadline_in(ms(1));
