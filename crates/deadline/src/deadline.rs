@@ -1,8 +1,9 @@
 //! [`Deadline`]: the value that a request carries.
 
-use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use tokio::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::ended::Ended;
 use crate::run::{Passed, Run};
 use crate::stats::DeadlineCounters;
 use crate::sync::TimingWheel;
-use crate::tree::{Limit, Place, Tree, instant_in};
+use crate::tree::{Limit, Node, Place, Tree, chain, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -87,7 +88,8 @@ struct Child {
 
 impl Clone for Deadline {
     fn clone(&self) -> Self {
-        Self { tree: self.tree.open(), child: self.child.clone() }
+        self.tree.deadlines.fetch_add(1, Ordering::Relaxed);
+        Self { tree: self.tree.clone(), child: self.child.clone() }
     }
 }
 
@@ -96,10 +98,16 @@ impl Drop for Deadline {
         // Not by recursion, which a long chain would take too deep.
         let mut next = self.child.take();
         while let Some(mut child) = next.and_then(Arc::into_inner) {
-            self.tree.remove_child(child.index);
+            let mut state = self.tree.lock();
+            state.children.remove(child.index);
+            let _first = (state.first.node == Some(child.index)).then(|| mem::take(&mut state.first));
+            drop(self.tree.tend(state, None));
             next = child.parent.child.take();
         }
-        self.tree.close();
+        // The lock orders all else.
+        if self.tree.deadlines.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.tree.close();
+        }
     }
 }
 
@@ -128,8 +136,11 @@ impl Deadline {
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        let child = Child { index: self.tree.add_child(self.place(), instant), parent: self.clone() };
-        Self { tree: self.tree.open(), child: Some(Arc::new(child)) }
+        let node = Node { parent: self.place(), at: instant, end: None };
+        let child = Child { index: self.tree.lock().children.insert(node), parent: self.clone() };
+        let mut deadline = self.clone();
+        deadline.child = Some(Arc::new(child));
+        deadline
     }
 
     /// The instant at which it passes: the earliest of its own and its ancestors'. A cancel does not change it.
@@ -183,7 +194,15 @@ impl Deadline {
     /// # }
     /// ```
     pub fn reset(&self, instant: Instant) -> bool {
-        self.tree.reset(self.place(), instant)
+        let mut state = self.tree.lock();
+        let now = self.tree.wheel.current_time();
+        let is_moved = state.ends(self.place(), Limit::None, Some(now)).1.is_none();
+        if is_moved {
+            state.node_mut(self.place()).at = instant;
+            // Those that would wait for too long, or that keep their own time.
+            self.tree.wake_below(self.place(), state, |at| at.is_none_or(|at| at > instant));
+        }
+        is_moved
     }
 
     /// Moves it to `after` from now, as [`reset`](Self::reset).
@@ -193,7 +212,15 @@ impl Deadline {
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
-        self.tree.cancel(self.place());
+        let mut state = self.tree.lock();
+        let now = self.tree.wheel.current_time();
+        if state.ends(self.place(), Limit::None, Some(now)).1.is_none() {
+            state.node_mut(self.place()).end = Some((Ended::Cancelled, now));
+            if let Some(used) = &self.tree.used {
+                used.ended(Ended::Cancelled, chain(&state.children, self.place()).count() - 1);
+            }
+            self.tree.wake_below(self.place(), state, |_| true);
+        }
     }
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.

@@ -25,11 +25,11 @@
 //!   at each poll, and is woken when its deadline moves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use std::{iter, mem, pin::Pin};
+use std::{iter, mem};
 
 use slab::Slab;
 use tokio::time::Instant;
@@ -40,17 +40,17 @@ use crate::sync::{Mutex, MutexGuard, Sleep, TimingWheel};
 
 pub(crate) struct Tree {
     pub(crate) wheel: TimingWheel,
-    used: Option<Used>,
+    pub(crate) used: Option<Used>,
     /// How many deadlines there are, with those that children keep. Hidden from loom, as an `Arc`'s counts are.
-    deadlines: AtomicUsize,
+    pub(crate) deadlines: AtomicUsize,
     state: Mutex<State>,
 }
 
 pub(crate) struct State {
-    root: Node,
+    pub(crate) root: Node,
     pub(crate) children: Slab<Node>,
     /// Stays when its future is gone, for the next one of the same task.
-    first: Waiter,
+    pub(crate) first: Waiter,
     pub(crate) others: Slab<Waiter>,
     timer: Timer,
     /// The timer has to be polled: it has fired, or the wheel has ended.
@@ -61,10 +61,10 @@ pub(crate) struct State {
 
 /// A deadline of the tree.
 pub(crate) struct Node {
-    parent: Place,
-    at: Instant,
+    pub(crate) parent: Place,
+    pub(crate) at: Instant,
     /// When it was cancelled, or seen and counted as passed.
-    end: Option<(Ended, Instant)>,
+    pub(crate) end: Option<(Ended, Instant)>,
 }
 
 /// Where a deadline stands among the children; `None` is the root.
@@ -73,7 +73,7 @@ pub(crate) type Place = Option<usize>;
 /// A task that waits for the end of a deadline.
 #[derive(Default)]
 pub(crate) struct Waiter {
-    node: Place,
+    pub(crate) node: Place,
     /// By when the timer has to fire. `None` while the task keeps its own time.
     pub(crate) at: Option<Instant>,
     /// `None` once it was taken to be woken.
@@ -93,7 +93,7 @@ enum Timer {
     /// While nobody waits.
     Unarmed,
     /// Rings at this instant, or when the wheel ends.
-    Armed(Sleep, Instant),
+    Armed { at: Instant, _sleep: Sleep },
     /// A thread tends it, and then looks at the state once more.
     Taken,
 }
@@ -119,67 +119,16 @@ impl Tree {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For another deadline.
-    pub(crate) fn open(self: &Arc<Self>) -> Arc<Self> {
-        self.deadlines.fetch_add(1, Ordering::Relaxed);
-        self.clone()
-    }
-
-    /// A deadline is gone. The last one takes the timer out, and counts how much of its time the root took, unless its end
-    /// was counted.
-    #[inline]
+    /// The last deadline is gone. Takes the timer out, and counts how much of its time the root took, unless its end was
+    /// counted.
     pub(crate) fn close(self: &Arc<Self>) {
-        // The lock orders all else.
-        if self.deadlines.fetch_sub(1, Ordering::Relaxed) > 1 {
-            return;
-        }
         let mut state = self.lock();
-        if let Some(used) = &self.used
-            && state.root.end.is_none()
-        {
+        if let (Some(used), None) = (&self.used, state.root.end) {
             used.unused(state.root.at, self.wheel.current_time());
         }
         state.first.at = None;
         let _waiting = (state.first.waker.take(), mem::take(&mut state.others));
         drop(self.tend(state, None));
-    }
-
-    pub(crate) fn add_child(&self, parent: Place, at: Instant) -> usize {
-        self.lock().children.insert(Node { parent, at, end: None })
-    }
-
-    /// A child that nobody refers to any more.
-    pub(crate) fn remove_child(self: &Arc<Self>, index: usize) {
-        let mut state = self.lock();
-        state.children.remove(index);
-        let _first = (state.first.node == Some(index)).then(|| mem::take(&mut state.first));
-        drop(self.tend(state, None));
-    }
-
-    /// Ends a deadline and all below, unless it has ended.
-    pub(crate) fn cancel(self: &Arc<Self>, place: Place) {
-        let mut state = self.lock();
-        let now = self.wheel.current_time();
-        if state.ends(place, Limit::None, Some(now)).1.is_some() {
-            return;
-        }
-        state.node_mut(place).end = Some((Ended::Cancelled, now));
-        if let Some(used) = &self.used {
-            used.ended(Ended::Cancelled, chain(&state.children, place).count() - 1);
-        }
-        self.wake_below(place, state, |_| true);
-    }
-
-    /// Moves a deadline, unless it has ended. Returns whether it moved.
-    pub(crate) fn reset(self: &Arc<Self>, place: Place, at: Instant) -> bool {
-        let mut state = self.lock();
-        let is_moved = state.ends(place, Limit::None, Some(self.wheel.current_time())).1.is_none();
-        if is_moved {
-            state.node_mut(place).at = at;
-            // Those that would wait for too long, or that keep their own time.
-            self.wake_below(place, state, |before| before.is_none_or(|before| at < before));
-        }
-        is_moved
     }
 
     /// The time has come to `now`: wakes all that wait until then.
@@ -190,7 +139,7 @@ impl Tree {
     }
 
     /// Wakes the tasks whose times are `due` and whose deadlines end with `place`. Lets go of the lock.
-    fn wake_below(
+    pub(crate) fn wake_below(
         self: &Arc<Self>,
         place: Place,
         mut state: MutexGuard<'_, State>,
@@ -227,27 +176,20 @@ impl Tree {
     ) -> MutexGuard<'a, State> {
         loop {
             let at = state.earliest().into_iter().chain(own).min();
-            if at.map_or(!matches!(state.timer, Timer::Armed(..)), |at| state.covers(at)) {
+            if at.map_or(!matches!(state.timer, Timer::Armed { .. }), |at| state.covers(at)) {
                 return state;
             }
             state.has_rung = false;
-            let timer = mem::replace(&mut state.timer, Timer::Taken);
+            let before = mem::replace(&mut state.timer, Timer::Taken);
             drop(state);
+            drop(before);
             let timer = at.map_or(Timer::Unarmed, |at| {
-                let (mut sleep, mut fires) = match timer {
-                    Timer::Armed(sleep, fires) => (sleep, fires),
-                    _ => (self.wheel.sleep_until(at), at),
-                };
-                if fires > at {
-                    Pin::new(&mut sleep).reset(at);
-                    fires = at;
-                }
-                let waker = Waker::from(self.clone());
+                let (mut sleep, waker) = (self.wheel.sleep_until(at), Waker::from(self.clone()));
                 match sleep.poll_wait(&mut Context::from_waker(&waker)) {
-                    Poll::Pending => return Timer::Armed(sleep, fires),
+                    Poll::Pending => return Timer::Armed { at, _sleep: sleep },
                     Poll::Ready(Ok(())) => {
-                        own = own.filter(|own| *own > fires);
-                        self.reach(fires);
+                        own = own.filter(|own| *own > at);
+                        self.reach(at);
                     }
                     Poll::Ready(Err(_)) => {
                         own = None;
@@ -301,7 +243,7 @@ impl Waiter {
 }
 
 /// A deadline and its ancestors. It ends before the root if the deadline is gone.
-fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = Place> {
+pub(crate) fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = Place> {
     iter::successors(Some(place), |place| Some(children.get((*place)?)?.parent))
 }
 
@@ -311,7 +253,7 @@ impl State {
         place.map_or(&self.root, |index| &self.children[index])
     }
 
-    fn node_mut(&mut self, place: Place) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, place: Place) -> &mut Node {
         match place {
             Some(index) => &mut self.children[index],
             None => &mut self.root,
@@ -350,12 +292,10 @@ impl State {
     /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one. Returns the waker that
     /// was there.
     pub(crate) fn register(&mut self, node: Place, slot: &mut Option<usize>, waker: Waker) -> Option<Waker> {
-        if slot.is_none() && self.first.waker.is_none() {
-            self.first = Waiter { node, at: None, waker: Some(waker) };
-            return None;
+        if slot.is_none() && self.first.waker.is_some() {
+            *slot = Some(self.others.insert(Waiter::default()));
         }
-        let slot = slot.get_or_insert_with(|| self.others.insert(Waiter { node, ..Waiter::default() }));
-        self.others[*slot].waker.replace(waker)
+        mem::replace(self.waiter(*slot), Waiter { node, at: None, waker: Some(waker) }).waker
     }
 
     /// Whether a future's task is registered, and woken in time.
@@ -373,7 +313,7 @@ impl State {
     /// Whether it is seen to that the timer fires by `at`.
     pub(crate) fn covers(&self, at: Instant) -> bool {
         match &self.timer {
-            Timer::Armed(_, fires) => *fires <= at && !self.has_rung,
+            Timer::Armed { at: fires, .. } => *fires <= at && !self.has_rung,
             Timer::Taken => true,
             Timer::Unarmed => false,
         }
