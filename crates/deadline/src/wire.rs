@@ -246,10 +246,15 @@ where
                 Ok(left) => left.unwrap_or(Duration::MAX).min(layer.most),
                 Err(invalid) => return Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid)),
             };
-            // No child of the current one: if that is cancelled, this is dropped with its handler.
-            let left = Deadline::current().map_or(left, |current| left.min(current.remaining()));
-            let instant = instant_in(&layer.wheel, left);
-            let deadline = Deadline::root(&layer.wheel, instant, layer.counters.as_ref());
+            let deadline = match Deadline::current() {
+                Some(current) if layer.counters.is_none() => current.child_in(left),
+                current => {
+                    // No child of the current one, which would not be counted. If that is cancelled, this is dropped.
+                    let left = current.map_or(left, |current| left.min(current.remaining()));
+                    let instant = instant_in(&layer.wheel, left);
+                    Deadline::root(&layer.wheel, instant, layer.counters.as_ref())
+                }
+            };
             if let Some(end) = deadline.end() {
                 return Ok(layer.ended(end));
             }

@@ -110,11 +110,11 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the
+/// Runs a model in those orders of its threads in which they interrupt each other at most three times, or as often as the
 /// environment's `LOOM_MAX_PREEMPTIONS` says. Asserts that its outcomes are `outcomes`.
 fn check<const N: usize>(
     outcomes: [&'static str; N],
-    model: impl Fn() -> &'static str + Send + Sync + 'static,
+    run: impl Fn(&Arc<Model>) -> &'static str + Send + Sync + 'static,
 ) {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let mut builder = Builder::new();
@@ -122,7 +122,7 @@ fn check<const N: usize>(
     builder.check({
         let seen = seen.clone();
         move || {
-            let outcome = model();
+            let outcome = run(&Arc::new(Model::new()));
             seen.lock().unwrap().insert(outcome);
         }
     });
@@ -148,10 +148,9 @@ fn spawn<T: 'static>(
 
 #[test]
 fn a_child_that_is_made_while_its_parent_ends_ends_too() {
-    check(["cancelled"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled"], |model| {
         let root = model.root(10);
-        let cancels = spawn(&model, &root, |_, root| root.cancel());
+        let cancels = spawn(model, &root, |_, root| root.cancel());
         let child = root.child_at(model.at(20));
         let end = wait(&child);
         cancels.join().unwrap();
@@ -164,11 +163,10 @@ fn a_child_that_is_made_while_its_parent_ends_ends_too() {
 
 #[test]
 fn a_child_that_is_made_while_its_parents_time_comes_ends_then() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |_, root| wait(root));
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 10));
         let child = root.child_at(model.at(20));
         let end = wait(&child);
         assert!(model.wheel.current_time() >= model.at(10), "early");
@@ -181,14 +179,13 @@ fn a_child_that_is_made_while_its_parents_time_comes_ends_then() {
 
 #[test]
 fn a_future_under_a_deadline_that_moves_later_is_not_ended_at_the_old_time_once_it_was_moved() {
-    check(["moved", "too late"], || {
-        let model = Arc::new(Model::new());
+    check(["moved", "too late"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| {
+        let waits = spawn(model, &root, |model, root| {
             let end = wait(root);
             (end, model.wheel.current_time())
         });
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 10));
         let has_moved = root.reset(model.at(20));
         passes.join().unwrap();
         model.wheel.advance(SECOND * 10);
@@ -202,11 +199,10 @@ fn a_future_under_a_deadline_that_moves_later_is_not_ended_at_the_old_time_once_
 
 #[test]
 fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(20);
-        let waits = spawn(&model, &root, |_, root| wait(root));
-        let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.at(5))));
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let moves = spawn(model, &root, |model, root| assert!(root.reset(model.at(5))));
         poll_and_drop(&root, 3);
         moves.join().unwrap();
         model.wheel.advance(SECOND * 5);
@@ -218,12 +214,11 @@ fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
 
 #[test]
 fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(20);
         let child = root.child_at(model.at(10));
-        let waits = spawn(&model, &child, |_, child| wait(child));
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 7));
+        let waits = spawn(model, &child, |_, child| wait(child));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 7));
         poll_and_drop(&root, 5);
         passes.join().unwrap();
         assert!(model.wheel.pending() <= 1);
@@ -237,11 +232,10 @@ fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
 
 #[test]
 fn a_deadline_ends_once_by_its_time_or_by_a_cancel() {
-    check(["cancelled", "passed"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled", "passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |_, root| wait(root));
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 10));
         root.cancel();
         let end = root.end().expect("it was cancelled, if not before");
         passes.join().unwrap();
@@ -253,10 +247,9 @@ fn a_deadline_ends_once_by_its_time_or_by_a_cancel() {
 
 #[test]
 fn a_deadline_that_was_seen_to_have_passed_is_not_moved_any_more() {
-    check(["moved", "too late"], || {
-        let model = Arc::new(Model::new());
+    check(["moved", "too late"], |model| {
         let root = model.root(10);
-        let moves = spawn(&model, &root, |model, root| root.reset(model.at(20)));
+        let moves = spawn(model, &root, |model, root| root.reset(model.at(20)));
         model.wheel.advance(SECOND * 10);
         let has_passed = root.end().is_some();
         let has_moved = moves.join().unwrap();
@@ -268,11 +261,10 @@ fn a_deadline_that_was_seen_to_have_passed_is_not_moved_any_more() {
 
 #[test]
 fn a_wheel_that_ends_leaves_each_future_its_own_time() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |_, root| wait(root));
-        let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let ends = spawn(model, &root, |model, _| model.wheel.shutdown());
         model.wheel.advance(SECOND * 20);
         model.wheel.advance_tokio(SECOND * 20);
         let end = waits.join().unwrap();
@@ -284,11 +276,10 @@ fn a_wheel_that_ends_leaves_each_future_its_own_time() {
 
 #[test]
 fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
-    check(["cancelled"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |_, root| wait(root));
-        let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let ends = spawn(model, &root, |model, _| model.wheel.shutdown());
         root.cancel();
         let end = waits.join().unwrap();
         ends.join().unwrap();
@@ -299,15 +290,14 @@ fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
 
 #[test]
 fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| {
+        let waits = spawn(model, &root, |model, root| {
             let end = wait(root);
             assert!(model.wheel.current_time() >= model.at(10), "early");
             end
         });
-        let passes = spawn(&model, &root, |model, _| {
+        let passes = spawn(model, &root, |model, _| {
             model.wheel.advance(SECOND * 5);
             model.wheel.advance(SECOND * 5);
         });
@@ -321,15 +311,14 @@ fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
 
 #[test]
 fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
-    check(["cancelled", "passed"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled", "passed"], |model| {
         let root = model.root(10);
         let child = root.child_at(model.at(8));
-        let moves = spawn(&model, &root, |model, root| {
+        let moves = spawn(model, &root, |model, root| {
             assert!(root.reset(model.at(5)));
             model.wheel.advance(SECOND * 5);
         });
-        let cancels = spawn(&model, &child, |_, child| child.cancel());
+        let cancels = spawn(model, &child, |_, child| child.cancel());
         let end = wait(&child);
         moves.join().unwrap();
         cancels.join().unwrap();
@@ -340,11 +329,10 @@ fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
 
 #[test]
 fn a_further_future_of_a_task_is_told_of_a_cancel_and_of_its_time() {
-    check(["cancelled", "passed"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled", "passed"], |model| {
         let root = model.root(10);
-        let cancels = spawn(&model, &root, |_, root| root.cancel());
-        let passes = spawn(&model, &root, |model, _| {
+        let cancels = spawn(model, &root, |_, root| root.cancel());
+        let passes = spawn(model, &root, |model, _| {
             model.wheel.advance(SECOND * 5);
             model.wheel.advance(SECOND * 5);
         });

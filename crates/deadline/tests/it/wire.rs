@@ -134,6 +134,20 @@ async fn a_request_within_a_current_deadline_has_no_longer_than_that() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_is_a_child_of_a_current_deadline() {
+    let wheel = TimingWheel::new();
+    let current = wheel.deadline_in(ms(1000));
+    let cancelled = current.clone();
+    let cancels = move |_: Request<()>| {
+        cancelled.cancel();
+        pending::<Result<Response<()>, Infallible>>()
+    };
+    let server = ServiceBuilder::new().layer(ServerLayer::new(&wheel, millis())).service_fn(cancels);
+    let response = current.scope(server.oneshot(request("x-time-left", "100"))).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_header_that_cannot_be_read_is_told_as_it_was() {
     let server = ServerLayer::new(&TimingWheel::new(), Header::Grpc);
     let server = ServiceBuilder::new().layer(server).service_fn(left);
