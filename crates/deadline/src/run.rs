@@ -3,6 +3,8 @@
 use std::future::pending;
 use std::mem;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -61,7 +63,7 @@ impl<'a> Passed<'a> {
                 *at = Some(at.map_or(passes, |at| at.min(passes)));
                 return Poll::Pending;
             } else if !mem::replace(&mut has_asked_wheel, true) {
-                state = tree.tend(state, Some(passes));
+                state = tree.tend(state, Some(passes)).unwrap_or_else(|| tree.lock());
             } else {
                 drop(state);
                 ready!(own.poll_until(&tree.wheel, passes, cx));
@@ -81,7 +83,10 @@ impl Future for Passed<'_> {
         if let Limit::After(after) = *limit {
             *limit = Limit::At(instant_in(&deadline.tree.wheel, after));
         }
-        if deadline.tree.lock().waits(deadline.place(), *limit, *slot, cx.waker()) {
+        let tree = &deadline.tree;
+        // The timer's waker is counted too. Without a timer nobody waits, as far as this thread knows.
+        let is_armed = Arc::strong_count(tree) > tree.deadlines.load(Ordering::Relaxed);
+        if is_armed && tree.lock().waits(deadline.place(), *limit, *slot, cx.waker()) {
             return Poll::Pending;
         }
         self.poll_anew(cx)

@@ -165,7 +165,7 @@ impl Tree {
     }
 
     /// Arms or moves the timer, so that it fires by the earliest time, which may be the caller's `own`, and wakes the tasks
-    /// whose times it has reached. Drops it if nobody waits. Lets go of the lock meanwhile.
+    /// whose times it has reached. Drops it if nobody waits. Lets go of the lock meanwhile, and returns it if it has it then.
     ///
     /// If the wheel refuses the timer, it does not cover the caller's time after this, and the others are woken, to ask for
     /// themselves.
@@ -173,31 +173,36 @@ impl Tree {
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         mut own: Option<Instant>,
-    ) -> MutexGuard<'a, State> {
+    ) -> Option<MutexGuard<'a, State>> {
         loop {
-            let at = state.earliest().into_iter().chain(own).min();
-            if at.map_or(!matches!(state.timer, Timer::Armed { .. }), |at| state.covers(at)) {
-                return state;
+            let Some(at) = state.earliest().into_iter().chain(own).min() else {
+                let is_armed = matches!(state.timer, Timer::Armed { .. });
+                let _idle = is_armed.then(|| mem::replace(&mut state.timer, Timer::Unarmed));
+                drop(state);
+                return None;
+            };
+            if state.covers(at) {
+                return Some(state);
             }
             state.has_rung = false;
             let before = mem::replace(&mut state.timer, Timer::Taken);
             drop(state);
             drop(before);
-            let timer = at.map_or(Timer::Unarmed, |at| {
-                let (mut sleep, waker) = (self.wheel.sleep_until(at), Waker::from(self.clone()));
-                match sleep.poll_wait(&mut Context::from_waker(&waker)) {
-                    Poll::Pending => return Timer::Armed { at, _sleep: sleep },
-                    Poll::Ready(Ok(())) => {
+            let (mut sleep, waker) = (self.wheel.sleep_until(at), Waker::from(self.clone()));
+            let timer = match sleep.poll_wait(&mut Context::from_waker(&waker)) {
+                Poll::Pending => Timer::Armed { at, _sleep: sleep },
+                Poll::Ready(result) => {
+                    drop(sleep);
+                    if result.is_ok() {
                         own = own.filter(|own| *own > at);
                         self.reach(at);
-                    }
-                    Poll::Ready(Err(_)) => {
+                    } else {
                         own = None;
                         self.wake_below(None, self.lock(), |at| at.is_some());
                     }
+                    Timer::Unarmed
                 }
-                Timer::Unarmed
-            });
+            };
             state = self.lock();
             state.timer = timer;
         }
