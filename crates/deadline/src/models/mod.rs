@@ -346,3 +346,23 @@ fn a_further_future_of_a_task_is_told_of_a_cancel_and_of_its_time() {
         name(end)
     });
 }
+
+#[test]
+fn a_tree_that_is_dropped_while_its_timer_fires_leaves_nothing() {
+    check(["dropped"], |model| {
+        let root = model.root(10);
+        let tree = Arc::downgrade(&root.tree);
+        poll_and_drop(&root, 5);
+        let passes = thread::spawn({
+            let model = model.clone();
+            move || model.wheel.advance(SECOND * 5)
+        });
+        let polls = spawn(model, &root, |_, root| poll_and_drop(root, 3));
+        drop(root);
+        passes.join().unwrap();
+        polls.join().unwrap();
+        assert!(tree.upgrade().is_none());
+        assert_eq!(model.wheel.pending(), 0);
+        "dropped"
+    });
+}
