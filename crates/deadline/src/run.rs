@@ -59,6 +59,7 @@ impl<'a> Passed<'a> {
                 drop(before);
                 state = tree.lock();
             } else if state.covers(passes) {
+                // If another task is the first by now, this one was woken, and that one will be earlier than it has to.
                 let at = &mut state.waiter(*slot).at;
                 *at = Some(at.map_or(passes, |at| at.min(passes)));
                 return Poll::Pending;

@@ -14,11 +14,11 @@
 //!   earlier time, and the timer at that time take it away as they wake the task. So a task whose time is there need not
 //!   look at its deadline.
 //! - The timer fires no later than the earliest of these times. It may fire earlier, for a deadline that was moved or a
-//!   future that is gone. Then it is armed anew. Where no such time is left after a wake, an end or a drop of a deadline, it
-//!   is dropped. The drop of a future leaves it.
+//!   future that is gone. Then another one takes its place. Where no such time is left after a wake, an end or a drop of a
+//!   deadline, it is dropped. The drop of a future leaves it.
 //! - The timer's waker is the tree, so each keeps the other. The last [`Deadline`](crate::Deadline) that is dropped takes
 //!   the timer out.
-//! - The timer is polled, moved and dropped outside of the lock, because any of these may drop other timers' wakers. One
+//! - The timer is made, polled and dropped outside of the lock, because any of these may drop other timers' wakers. One
 //!   thread [tends](Tree::tend) it at a time, and looks at the state again after that. So another thread that finds it taken
 //!   has nothing to do.
 //! - If the wheel refuses the timer, each future keeps its own time, in the runtime that polls it. It asks the wheel again
@@ -164,8 +164,8 @@ impl Tree {
         }
     }
 
-    /// Arms or moves the timer, so that it fires by the earliest time, which may be the caller's `own`, and wakes the tasks
-    /// whose times it has reached. Drops it if nobody waits. Lets go of the lock meanwhile, and returns it if it has it then.
+    /// Sees to it that the timer fires by the earliest time, which may be the caller's `own`, and wakes the tasks whose times
+    /// have come. Drops it if nobody waits. Lets go of the lock meanwhile, and returns it if it has it then.
     ///
     /// If the wheel refuses the timer, it does not cover the caller's time after this, and the others are woken, to ask for
     /// themselves.
