@@ -237,7 +237,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run::new(self.passed(), future.into_future())
+        Run { passed: self.passed(), future: future.into_future() }
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
@@ -255,7 +255,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run::new(Passed::new(self, Limit::After(limit)), future.into_future())
+        Run { passed: Passed::new(self, Limit::After(limit)), future: future.into_future() }
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.

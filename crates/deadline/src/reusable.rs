@@ -92,7 +92,7 @@ impl ReusableDeadline {
     /// # Errors
     /// [`Ended::Passed`] if the deadline came first.
     pub fn run<F: IntoFuture>(&mut self, future: F) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed::new(self, Limit::None), future.into_future())
+        Run { passed: ReusablePassed::new(self, Limit::None), future: future.into_future() }
     }
 
     /// Runs `future` until the operation's deadline, or for `limit` from when it is first found pending, if that is
@@ -105,7 +105,7 @@ impl ReusableDeadline {
         limit: Duration,
         future: F,
     ) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed::new(self, Limit::After(limit)), future.into_future())
+        Run { passed: ReusablePassed::new(self, Limit::After(limit)), future: future.into_future() }
     }
 }
 

@@ -140,15 +140,9 @@ pin_project! {
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
     pub struct Run<F, P> {
-        passed: P,
+        pub(crate) passed: P,
         #[pin]
-        future: F,
-    }
-}
-
-impl<F, P> Run<F, P> {
-    pub(crate) const fn new(passed: P, future: F) -> Self {
-        Self { passed, future }
+        pub(crate) future: F,
     }
 }
 

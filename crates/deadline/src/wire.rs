@@ -246,13 +246,13 @@ where
                 Ok(left) => left.unwrap_or(Duration::MAX).min(layer.most),
                 Err(invalid) => return Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid)),
             };
-            let deadline = match Deadline::current() {
-                Some(current) if layer.counters.is_none() => current.child_in(left),
-                current => {
-                    // No child of the current one, which would not be counted. If that is cancelled, this is dropped.
-                    let left = current.map_or(left, |current| left.min(current.remaining()));
-                    let instant = instant_in(&layer.wheel, left);
-                    Deadline::root(&layer.wheel, instant, layer.counters.as_ref())
+            let current = Deadline::current();
+            let left = current.as_ref().map_or(left, |current| left.min(current.remaining()));
+            let deadline = match (current, &layer.counters) {
+                (Some(current), None) => current.child_in(left),
+                // A child of the current one would not be counted. If that is cancelled, this is dropped.
+                (_, counters) => {
+                    Deadline::root(&layer.wheel, instant_in(&layer.wheel, left), counters.as_ref())
                 }
             };
             if let Some(end) = deadline.end() {
