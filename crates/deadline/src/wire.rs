@@ -177,6 +177,21 @@ impl ServerLayer {
         self
     }
 
+    /// The deadline of a request that comes in now, or how its header is wrong.
+    fn deadline(&self, headers: &HeaderMap) -> Result<Option<Deadline>, String> {
+        let left = match self.header.read(headers)? {
+            None if self.most == Duration::MAX => return Ok(None),
+            left => left.unwrap_or(Duration::MAX).min(self.most),
+        };
+        let current = Deadline::current();
+        let left = current.as_ref().map_or(left, |current| left.min(current.remaining()));
+        Ok(Some(match (current, &self.counters) {
+            (Some(current), None) => current.child_in(left),
+            // A child of the current one would not be counted. If that is cancelled, this is dropped.
+            (_, counters) => Deadline::root(&self.wheel, instant_in(&self.wheel, left), counters.as_ref()),
+        }))
+    }
+
     /// The answer to a request that has no other.
     fn refusal<B: Default>(&self, http: StatusCode, grpc: u16, message: &str) -> Response<B> {
         let mut response = Response::new(B::default());
@@ -240,20 +255,13 @@ where
         // The clone may not be ready; the one that is takes this request.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
+        // Here, not at the first poll: the time runs from now on.
+        let deadline = layer.deadline(request.headers());
         Box::pin(async move {
-            let left = match layer.header.read(request.headers()) {
-                Ok(None) if layer.most == Duration::MAX => return inner.call(request).await,
-                Ok(left) => left.unwrap_or(Duration::MAX).min(layer.most),
+            let deadline = match deadline {
+                Ok(None) => return inner.call(request).await,
+                Ok(Some(deadline)) => deadline,
                 Err(invalid) => return Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid)),
-            };
-            let current = Deadline::current();
-            let left = current.as_ref().map_or(left, |current| left.min(current.remaining()));
-            let deadline = match (current, &layer.counters) {
-                (Some(current), None) => current.child_in(left),
-                // A child of the current one would not be counted. If that is cancelled, this is dropped.
-                (_, counters) => {
-                    Deadline::root(&layer.wheel, instant_in(&layer.wheel, left), counters.as_ref())
-                }
             };
             if let Some(end) = deadline.end() {
                 return Ok(layer.ended(end));

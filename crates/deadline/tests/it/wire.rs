@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use timingwheel::TimingWheel;
 use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer, format_grpc_timeout, parse_grpc_timeout};
 use timingwheel_deadline::{Deadline, DeadlineCounters, DeadlineExt, Ended};
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::ms;
 
@@ -78,6 +78,14 @@ async fn a_server_makes_the_callers_time_current_and_bounds_it() {
     let mut server = ServiceBuilder::new().layer(server).service_fn(left);
     let response = server.ready().await.unwrap().call(request("grpc-timeout", "2S")).await.unwrap();
     assert_eq!(response.extensions().get(), Some(&Some(ms(2000))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_runs_from_when_the_request_comes_in() {
+    let mut server = ServerLayer::new(&TimingWheel::new(), millis()).layer(service_fn(left));
+    let answer = server.ready().await.unwrap().call(request("x-time-left", "250"));
+    tokio::time::advance(ms(100)).await;
+    assert_eq!(answer.await.unwrap().extensions().get(), Some(&Some(ms(150))));
 }
 
 #[tokio::test(start_paused = true)]
