@@ -1,8 +1,9 @@
 //! [`Deadline`]: the value that a request carries.
 
-use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use tokio::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::ended::Ended;
 use crate::run::{Passed, Run};
 use crate::stats::DeadlineCounters;
 use crate::sync::TimingWheel;
-use crate::tree::{Child, Place, Tree, instant_in};
+use crate::tree::{Limit, Node, Place, Tree, chain, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -73,11 +74,41 @@ impl DeadlineExt for TimingWheel {
 /// assert_eq!(work.await.unwrap(), Err(Ended::Cancelled));
 /// # }
 /// ```
-#[derive(Clone)]
 pub struct Deadline {
     pub(crate) tree: Arc<Tree>,
     /// `None` for the root.
     child: Option<Arc<Child>>,
+}
+
+/// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
+struct Child {
+    index: usize,
+    parent: Deadline,
+}
+
+impl Clone for Deadline {
+    fn clone(&self) -> Self {
+        self.tree.deadlines.fetch_add(1, Ordering::Relaxed);
+        Self { tree: self.tree.clone(), child: self.child.clone() }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        // Not by recursion, which a long chain would take too deep.
+        let mut next = self.child.take();
+        while let Some(mut child) = next.and_then(Arc::into_inner) {
+            let mut state = self.tree.lock();
+            state.children.remove(child.index);
+            let _first = (state.first.node == Some(child.index)).then(|| mem::take(&mut state.first));
+            drop(self.tree.tend(state, None));
+            next = child.parent.child.take();
+        }
+        // The lock orders all else.
+        if self.tree.deadlines.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.tree.close();
+        }
+    }
 }
 
 impl Deadline {
@@ -85,6 +116,7 @@ impl Deadline {
         Self { tree: Tree::new(wheel, instant, counters), child: None }
     }
 
+    #[inline]
     pub(crate) fn place(&self) -> Place {
         self.child.as_ref().map(|child| child.index)
     }
@@ -104,13 +136,17 @@ impl Deadline {
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        Self { tree: self.tree.clone(), child: Some(Child::new(&self.tree, self.child.as_ref(), instant)) }
+        let node = Node { parent: self.place(), at: instant, end: None };
+        let child = Child { index: self.tree.lock().children.insert(node), parent: self.clone() };
+        let mut deadline = self.clone();
+        deadline.child = Some(Arc::new(child));
+        deadline
     }
 
     /// The instant at which it passes: the earliest of its own and its ancestors'. A cancel does not change it.
     #[must_use]
     pub fn instant(&self) -> Instant {
-        self.tree.lock().passes(self.place())
+        self.tree.lock().ends(self.place(), Limit::None, None).0
     }
 
     /// The time that is left; zero if it has passed.
@@ -158,7 +194,15 @@ impl Deadline {
     /// # }
     /// ```
     pub fn reset(&self, instant: Instant) -> bool {
-        self.tree.reset(self.place(), instant)
+        let mut state = self.tree.lock();
+        let now = self.tree.wheel.current_time();
+        let is_moved = state.ends(self.place(), Limit::None, Some(now)).1.is_none();
+        if is_moved {
+            state.node_mut(self.place()).at = instant;
+            // Those that would wait for too long, or that keep their own time.
+            self.tree.wake_below(self.place(), state, |at| at.is_none_or(|at| at > instant));
+        }
+        is_moved
     }
 
     /// Moves it to `after` from now, as [`reset`](Self::reset).
@@ -168,7 +212,15 @@ impl Deadline {
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
-        self.tree.cancel(self.place());
+        let mut state = self.tree.lock();
+        let now = self.tree.wheel.current_time();
+        if state.ends(self.place(), Limit::None, Some(now)).1.is_none() {
+            state.node_mut(self.place()).end = Some((Ended::Cancelled, now));
+            if let Some(used) = &self.tree.used {
+                used.ended(Ended::Cancelled, chain(&state.children, self.place()).count() - 1);
+            }
+            self.tree.wake_below(self.place(), state, |_| true);
+        }
     }
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.
@@ -185,7 +237,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run::new(self.passed(), future.into_future())
+        Run { passed: self.passed(), future: future.into_future() }
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
@@ -203,7 +255,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run::new(Passed::new(self, Some(limit)), future.into_future())
+        Run { passed: Passed::new(self, Limit::After(limit)), future: future.into_future() }
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -238,21 +290,20 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn passed(&self) -> Passed<'_> {
-        Passed::new(self, None)
+        Passed::new(self, Limit::None)
     }
 
     /// How it ended, if it has.
     pub(crate) fn end(&self) -> Option<Ended> {
-        self.tree.lock().end(self.place(), self.tree.wheel.current_time())
+        self.tree.lock().ends(self.place(), Limit::None, Some(self.tree.wheel.current_time())).1
     }
 }
 
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state: &dyn fmt::Debug = match &self.end() {
-            None => &format_args!("{:?} left", self.remaining()),
-            Some(end) => &end.clone(),
-        };
-        f.debug_tuple("Deadline").field(state).finish()
+        match self.end() {
+            None => write!(f, "Deadline({:?} left)", self.remaining()),
+            Some(end) => write!(f, "Deadline({end:?})"),
+        }
     }
 }

@@ -43,11 +43,12 @@
 //! children has one entry in the wheel. It moves only for a limit that is earlier than all before.
 //!
 //! Each poll that finds the future pending takes a lock, which only this request's tasks share. A limit also reads the
-//! clock once. While one task waits for one of the tree's deadlines, its further futures under that deadline allocate
-//! nothing. Arming allocates: for the first wait, for a limit that is earlier than all before, and for a wait after the
-//! entry fired. A future of another task, or under another deadline of the tree, takes a place in a list. When the entry
-//! fires, or a deadline is moved or cancelled, all in that list are looked at. Each look at a deadline goes through its
-//! ancestors. So make a root for each request, not one for a server, and no long chains.
+//! clock once. While one task waits for one of the tree's deadlines, its further futures under that deadline only look
+//! whether the timer fires in time. Arming allocates nothing here: it is needed for the first wait, for a limit that is
+//! earlier than all before, and for a wait after the entry fired. A future of another task, or under another deadline of
+//! the tree, takes a place in a list. When the entry fires, or a deadline is moved or cancelled, all in that list are
+//! looked at. A move to an earlier time wakes the tasks that would wait for longer. Each look at a deadline goes through
+//! its ancestors. So make a root for each request, not one for a server, and no long chains.
 //!
 //! The tree keeps the waker of the task that waited first until the entry fires, or the deadline is cancelled or dropped,
 //! also if that task has ended. That task may be woken once more than it needs.
@@ -91,7 +92,7 @@ pub use stats::{DEPTHS, DeadlineCounters, DeadlineStats};
 mod sync {
     #[cfg(all(test, loom))]
     pub(crate) use {
-        crate::models::wheel::{Sleep, TimingWheel},
+        crate::models::wheel::{Sleep, Timeout, TimingWheel},
         loom::sync::{Mutex, MutexGuard},
     };
     #[cfg(not(all(test, loom)))]
@@ -99,6 +100,8 @@ mod sync {
         std::sync::{Mutex, MutexGuard},
         timingwheel::{Sleep, TimingWheel},
     };
+    #[cfg(not(all(test, loom)))]
+    pub(crate) type Timeout = timingwheel::Timeout<std::future::Pending<()>>;
 }
 
 /// Runs the README's code.

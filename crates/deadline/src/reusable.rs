@@ -1,17 +1,15 @@
 //! [`ReusableDeadline`]: for a connection that has one operation at a time.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::ended::Ended;
-use crate::run::{ByTokio, Run};
+use crate::run::{Own, Run};
 use crate::sync::{Sleep, TimingWheel};
-use crate::tree::instant_in;
+use crate::tree::{Limit, instant_in};
 
 /// The deadlines of a connection that has one operation at a time, on one timer that stays armed between them.
 ///
@@ -54,13 +52,13 @@ use crate::tree::instant_in;
 /// assert!(deadline.run(sleep(Duration::from_millis(2500))).await.is_ok());
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct ReusableDeadline {
     wheel: TimingWheel,
     /// When the operation ends.
     end: Instant,
     /// Fires no later than a future under it has to end.
     timer: Sleep,
-    by_tokio: ByTokio,
 }
 
 impl ReusableDeadline {
@@ -69,7 +67,7 @@ impl ReusableDeadline {
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
         let timer = wheel.sleep(Duration::MAX);
-        Self { wheel: wheel.clone(), end: timer.deadline(), timer, by_tokio: ByTokio(None) }
+        Self { wheel: wheel.clone(), end: timer.deadline(), timer }
     }
 
     /// Begins an operation, whose deadline is `after` from now. With more than
@@ -94,7 +92,7 @@ impl ReusableDeadline {
     /// # Errors
     /// [`Ended::Passed`] if the deadline came first.
     pub fn run<F: IntoFuture>(&mut self, future: F) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, limit: None, ends: None }, future.into_future())
+        Run { passed: ReusablePassed::new(self, Limit::None), future: future.into_future() }
     }
 
     /// Runs `future` until the operation's deadline, or for `limit` from when it is first found pending, if that is
@@ -107,7 +105,7 @@ impl ReusableDeadline {
         limit: Duration,
         future: F,
     ) -> Run<F::IntoFuture, ReusablePassed<'_>> {
-        Run::new(ReusablePassed { deadline: self, limit: Some(limit), ends: None }, future.into_future())
+        Run { passed: ReusablePassed::new(self, Limit::After(limit)), future: future.into_future() }
     }
 }
 
@@ -116,52 +114,40 @@ impl ReusableDeadline {
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct ReusablePassed<'a> {
     deadline: &'a mut ReusableDeadline,
-    limit: Option<Duration>,
-    /// When it ends, once it has begun.
-    ends: Option<Instant>,
+    limit: Limit,
+    own: Own,
 }
 
-impl ReusableDeadline {
-    /// A future begins to wait. Returns when it has to end. The timer fires no later from now on.
-    fn begin(&mut self, limit: Option<Duration>) -> Instant {
-        let at = limit.map_or(self.end, |limit| instant_in(&self.wheel, limit).min(self.end));
-        // The connection may be in another runtime by now.
-        self.by_tokio = ByTokio(None);
-        if self.timer.deadline() > at {
-            Pin::new(&mut self.timer).reset(at);
-        }
-        at
-    }
-
-    fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            if ready!(self.timer.poll_wait(cx)).is_err() {
-                return self.by_tokio.poll_until(at, cx);
-            }
-            if self.timer.deadline() >= at {
-                return Poll::Ready(());
-            }
-            // It was armed for an earlier operation.
-            Pin::new(&mut self.timer).reset(at);
-        }
+impl<'a> ReusablePassed<'a> {
+    fn new(deadline: &'a mut ReusableDeadline, limit: Limit) -> Self {
+        Self { deadline, limit, own: Own::default() }
     }
 }
 
 impl Future for ReusablePassed<'_> {
     type Output = Ended;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, limit, ends } = self.get_mut();
-        let at = *ends.get_or_insert_with(|| deadline.begin(*limit));
-        ready!(deadline.poll_until(at, cx));
-        // A task that only ever finds its deadline ended has to let others run.
-        ready!(coop::poll_proceed(cx)).made_progress();
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline: ReusableDeadline { wheel, end, timer }, limit, own } = &mut *self;
+        let at = match *limit {
+            Limit::At(at) => at,
+            Limit::After(after) => instant_in(wheel, after).min(*end),
+            Limit::None => *end,
+        };
+        *limit = Limit::At(at);
+        if timer.deadline() > at {
+            Pin::new(&mut *timer).reset(at);
+        }
+        loop {
+            match ready!(timer.poll_wait(cx)) {
+                // It was armed for an earlier operation.
+                Ok(()) if timer.deadline() < at => Pin::new(&mut *timer).reset(at),
+                Ok(()) => break,
+                Err(_) => break ready!(own.poll_until(wheel, at, cx)),
+            }
+        }
+        ready!(own.poll_budget(cx));
         Poll::Ready(Ended::Passed)
-    }
-}
-
-impl fmt::Debug for ReusableDeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReusableDeadline").field("instant", &self.end).finish_non_exhaustive()
     }
 }

@@ -1,43 +1,75 @@
 //! The futures under a deadline: [`Run`] and [`Passed`].
 
-use std::fmt;
+use std::future::pending;
+use std::mem;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::task::coop;
-use tokio::time::{self, Instant};
+use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::ended::Ended;
-use crate::tree::{Answer, Waiting};
+use crate::sync::{Timeout, TimingWheel};
+use crate::tree::{Limit, instant_in};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
+#[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Passed<'a> {
     deadline: &'a Deadline,
-    limit: Option<Duration>,
-    waiting: Waiting,
-    by_tokio: ByTokio,
+    limit: Limit,
+    /// Its place in the tree's list, unless its task is the first.
+    slot: Option<usize>,
+    own: Own,
 }
 
 impl<'a> Passed<'a> {
-    pub(crate) fn new(deadline: &'a Deadline, limit: Option<Duration>) -> Self {
-        Self { deadline, limit, waiting: Waiting::default(), by_tokio: ByTokio(None) }
+    pub(crate) fn new(deadline: &'a Deadline, limit: Limit) -> Self {
+        Self { deadline, limit, slot: None, own: Own::default() }
     }
 
-    #[inline]
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, limit, waiting, by_tokio } = self;
+    /// As [`poll`](Future::poll), where the task may have to be registered or the timer to be armed.
+    #[inline(never)]
+    fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let Self { deadline, limit, slot, own } = self;
+        let (tree, place) = (&deadline.tree, deadline.place());
+        // No waker is cloned or dropped while the lock is held. It need not be known by its clone, so it is registered once.
+        let mut clone = Some(cx.waker().clone());
+        let mut has_asked_wheel = false;
+        let mut state = tree.lock();
         loop {
-            match deadline.tree.poll(deadline.place(), *limit, waiting, cx) {
-                Answer::Ended(end) => return Poll::Ready(end),
-                Answer::Pending => return Poll::Pending,
-                Answer::Alone(at) => {
-                    ready!(by_tokio.poll_until(at, cx));
-                    deadline.tree.reach(at);
+            let (passes, end) = state.ends(place, *limit, None);
+            if let Some(end) = end {
+                drop(tree.tend(state, None));
+                ready!(own.poll_budget(cx));
+                if end == Ended::Passed {
+                    tree.count_passed(place, *limit);
                 }
+                return Poll::Ready(end);
+            }
+            if !state.waiter(*slot).is_of(place, cx.waker())
+                && let Some(waker) = clone.take()
+                && let Some(before) = state.register(place, slot, waker)
+            {
+                drop(state);
+                drop(before);
+                state = tree.lock();
+            } else if state.covers(passes) {
+                // If another task is the first by now, this one was woken, and that one will be earlier than it has to.
+                let at = &mut state.waiter(*slot).at;
+                *at = Some(at.map_or(passes, |at| at.min(passes)));
+                return Poll::Pending;
+            } else if !mem::replace(&mut has_asked_wheel, true) {
+                state = tree.tend(state, Some(passes)).unwrap_or_else(|| tree.lock());
+            } else {
+                drop(state);
+                ready!(own.poll_until(&tree.wheel, passes, cx));
+                tree.reach(passes);
+                state = tree.lock();
             }
         }
     }
@@ -48,41 +80,57 @@ impl Future for Passed<'_> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let end = ready!(self.poll_end(cx));
-        // A task that only ever finds its deadline ended has to let others run.
-        ready!(coop::poll_proceed(cx)).made_progress();
-        self.deadline.tree.count(self.deadline.place(), &self.waiting, end);
-        Poll::Ready(end)
+        let Self { deadline, limit, slot, .. } = &mut *self;
+        if let Limit::After(after) = *limit {
+            *limit = Limit::At(instant_in(&deadline.tree.wheel, after));
+        }
+        let tree = &deadline.tree;
+        // The timer's waker is counted too. Without a timer nobody waits, as far as this thread knows.
+        let is_armed = Arc::strong_count(tree) > tree.deadlines.load(Ordering::Relaxed);
+        if is_armed && tree.lock().waits(deadline.place(), *limit, *slot, cx.waker()) {
+            return Poll::Pending;
+        }
+        self.poll_anew(cx)
     }
 }
 
 impl Drop for Passed<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.deadline.tree.forget(&self.waiting);
+        let waiter = self.slot.map(|slot| self.deadline.tree.lock().others.remove(slot));
+        drop(waiter);
     }
 }
 
-impl fmt::Debug for Passed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passed").field("limit", &self.limit).finish_non_exhaustive()
-    }
+/// What a future has of its own, once it needs it.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// Stays, so it may wake the task once more than it has to.
+    timeout: Option<Box<Timeout>>,
+    has_asked_for_budget: bool,
 }
 
-/// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it has to.
-pub(crate) struct ByTokio(pub(crate) Option<Pin<Box<time::Sleep>>>);
-
-impl ByTokio {
-    /// Ready once `at` has come.
+impl Own {
+    /// For a future whose timer the wheel refused: ready once `at` has come.
     ///
     /// # Panics
     /// If tokio has no timers here.
     #[cold]
-    pub(crate) fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(time::sleep_until(at)));
-        if sleep.deadline() != at {
-            sleep.as_mut().reset(at);
+    pub(crate) fn poll_until(&mut self, wheel: &TimingWheel, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let timeout = self.timeout.get_or_insert_with(|| Box::new(wheel.timeout_at(at, pending())));
+        if timeout.deadline() != at {
+            Pin::new(&mut **timeout).reset(at);
         }
-        pin!(coop::unconstrained(sleep.as_mut())).poll(cx)
+        pin!(coop::unconstrained(timeout)).poll(cx).map(drop)
+    }
+
+    /// For a future that has ended. Without budget it lets others run first, once: a task that only ever finds deadlines
+    /// ended has to do so, and a future that uses up the budget does not escape its deadline by that.
+    pub(crate) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !mem::replace(&mut self.has_asked_for_budget, true) {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
+        Poll::Ready(())
     }
 }
 
@@ -92,15 +140,9 @@ pin_project! {
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
     pub struct Run<F, P> {
-        passed: P,
+        pub(crate) passed: P,
         #[pin]
-        future: F,
-    }
-}
-
-impl<F, P> Run<F, P> {
-    pub(crate) const fn new(passed: P, future: F) -> Self {
-        Self { passed, future }
+        pub(crate) future: F,
     }
 }
 
@@ -109,13 +151,8 @@ impl<F: Future, P: Future<Output = Ended> + Unpin> Future for Run<F, P> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
-        }
-        // A future that used up the budget does not escape its deadline by that.
-        if had_budget && !coop::has_budget_remaining() {
-            return pin!(coop::unconstrained(this.passed)).poll(cx).map(Err);
         }
         Pin::new(this.passed).poll(cx).map(Err)
     }

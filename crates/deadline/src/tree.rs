@@ -2,28 +2,34 @@
 //!
 //! Ground rules:
 //! - [`State`] is under the tree's lock. No code of a user's runs under it: wakers are cloned, woken and dropped outside.
-//! - A child is in the tree for as long as its [`Child`] is referred to, so an index of one that is referred to is valid. A
-//!   future that was forgotten leaves a [`Waiter`] whose child may be gone, or another by now, which is woken once too often.
+//! - A child is in the tree for as long as a [`Deadline`](crate::Deadline) refers to it, so an index of one that is referred
+//!   to is valid. A future that was forgotten leaves a [`Waiter`] whose child may be gone, or another by now, which is woken
+//!   once too often.
 //! - A deadline's end is reckoned, not kept: it follows from the instants and cancels of its ancestors and itself. A
 //!   deadline that has ended, by the clock that is read under the lock, is neither moved nor cancelled, and what happens
 //!   above it later changes nothing. So what one thread has seen ended stays so for all.
 //! - The first task that waits stands apart from the list. It stays registered when its future is gone, so that its next
 //!   future finds it there.
-//! - A registered task is woken when its deadline is cancelled, and by [`Waiter::at`] at the latest. The timer fires no
-//!   later than the earliest of these. It may fire earlier, for a deadline that was moved or a future that is gone. Then
-//!   it is armed anew. It is dropped by a wake, an end or a child's drop that leaves nobody registered. A future that is
-//!   dropped leaves it.
-//! - The timer is polled, moved and dropped outside of the lock, because any of these may drop other timers' wakers. A
-//!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
-//!   looks again.
+//! - A registered task is woken when its deadline is cancelled, and by [`Waiter::at`] at the latest. A cancel, a move to an
+//!   earlier time, and the timer at that time take it away as they wake the task. So a task whose time is there need not
+//!   look at its deadline.
+//! - The timer fires no later than the earliest of these times. It may fire earlier, for a deadline that was moved or a
+//!   future that is gone. Then another one takes its place. Where no such time is left after a wake, an end or a drop of a
+//!   deadline, it is dropped. The drop of a future leaves it.
+//! - The timer's waker is the tree, so each keeps the other. The last [`Deadline`](crate::Deadline) that is dropped takes
+//!   the timer out.
+//! - The timer is made, polled and dropped outside of the lock, because any of these may drop other timers' wakers. One
+//!   thread [tends](Tree::tend) it at a time, and looks at the state again after that. So another thread that finds it taken
+//!   has nothing to do.
 //! - If the wheel refuses the timer, each future keeps its own time, in the runtime that polls it. It asks the wheel again
 //!   at each poll, and is woken when its deadline moves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use std::{iter, mem, pin::Pin};
+use std::{iter, mem};
 
 use slab::Slab;
 use tokio::time::Instant;
@@ -34,28 +40,31 @@ use crate::sync::{Mutex, MutexGuard, Sleep, TimingWheel};
 
 pub(crate) struct Tree {
     pub(crate) wheel: TimingWheel,
-    used: Option<Used>,
+    pub(crate) used: Option<Used>,
+    /// How many deadlines there are, with those that children keep. Hidden from loom, as an `Arc`'s counts are.
+    pub(crate) deadlines: AtomicUsize,
     state: Mutex<State>,
 }
 
 pub(crate) struct State {
-    root: Node,
-    children: Slab<Node>,
+    pub(crate) root: Node,
+    pub(crate) children: Slab<Node>,
     /// Stays when its future is gone, for the next one of the same task.
-    first: Waiter,
-    others: Slab<Waiter>,
+    pub(crate) first: Waiter,
+    pub(crate) others: Slab<Waiter>,
     timer: Timer,
+    /// The timer has to be polled: it has fired, or the wheel has ended.
+    has_rung: bool,
     /// The latest time that the timer has reached.
     reached: Option<Instant>,
 }
 
 /// A deadline of the tree.
-struct Node {
-    parent: Place,
-    at: Instant,
-    cancelled: Option<Instant>,
-    /// Whether it was counted as passed.
-    is_counted: bool,
+pub(crate) struct Node {
+    pub(crate) parent: Place,
+    pub(crate) at: Instant,
+    /// When it was cancelled, or seen and counted as passed.
+    pub(crate) end: Option<(Ended, Instant)>,
 }
 
 /// Where a deadline stands among the children; `None` is the root.
@@ -63,443 +72,255 @@ pub(crate) type Place = Option<usize>;
 
 /// A task that waits for the end of a deadline.
 #[derive(Default)]
-struct Waiter {
-    node: Place,
+pub(crate) struct Waiter {
+    pub(crate) node: Place,
     /// By when the timer has to fire. `None` while the task keeps its own time.
-    at: Option<Instant>,
+    pub(crate) at: Option<Instant>,
     /// `None` once it was taken to be woken.
     waker: Option<Waker>,
 }
 
-/// Where a future stands that waits.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    /// When its own limit ends, once it has begun.
-    ends: Option<Instant>,
-    /// Its place in the list, unless its task is the first.
-    slot: Option<usize>,
-}
-
-/// What a future that waits is told.
-pub(crate) enum Answer {
-    /// Its task is registered.
-    Pending,
-    /// To keep its own time until this instant, and to [tell](Tree::reach) then.
-    Alone(Instant),
-    Ended(Ended),
+/// A future's own limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    None,
+    /// It begins when the future is first polled.
+    After(Duration),
+    At(Instant),
 }
 
 enum Timer {
     /// While nobody waits.
     Unarmed,
-    /// Rings the [`Bell`] at this instant, or when the wheel ends.
-    Armed(Sleep, Instant),
-    /// A thread polls it. `again` asks that thread to look at the state once more.
-    Taken { again: bool },
-}
-
-/// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
-pub(crate) struct Child {
-    tree: Arc<Tree>,
-    pub(crate) index: usize,
-    /// Keeps the chain up to the root.
-    parent: Option<Arc<Self>>,
-}
-
-impl Child {
-    pub(crate) fn new(tree: &Arc<Tree>, parent: Option<&Arc<Self>>, at: Instant) -> Arc<Self> {
-        let index = tree.lock().children.insert(Node::new(parent.map(|parent| parent.index), at));
-        Arc::new(Self { tree: tree.clone(), index, parent: parent.cloned() })
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        let mut state = self.tree.lock();
-        state.children.remove(self.index);
-        let is_waited_for = state.first.node == Some(self.index);
-        let left = is_waited_for.then(|| (mem::take(&mut state.first), state.idle_timer()));
-        drop(state);
-        drop(left);
-        // Not by recursion, which a long chain would take too deep.
-        let mut parent = self.parent.take();
-        while let Some(mut child) = parent.and_then(Arc::into_inner) {
-            parent = child.parent.take();
-        }
-    }
+    /// Rings at this instant, or when the wheel ends.
+    Armed { at: Instant, _sleep: Sleep },
+    /// A thread tends it, and then looks at the state once more.
+    Taken,
 }
 
 impl Tree {
     pub(crate) fn new(wheel: &TimingWheel, at: Instant, counters: Option<&DeadlineCounters>) -> Arc<Self> {
         let used = counters.and_then(|counters| Used::new(counters, wheel, at));
         let state = State {
-            root: Node::new(None, at),
+            root: Node { parent: None, at, end: None },
             children: Slab::new(),
             first: Waiter::default(),
             others: Slab::new(),
             timer: Timer::Unarmed,
+            has_rung: false,
             reached: None,
         };
-        Arc::new(Self { wheel: wheel.clone(), used, state: Mutex::new(state) })
+        let deadlines = AtomicUsize::new(1);
+        Arc::new(Self { wheel: wheel.clone(), used, deadlines, state: Mutex::new(state) })
     }
 
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many children it has, and futures that wait apart from the first task's.
-    #[cfg(all(test, loom))]
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let state = self.lock();
-        (state.children.len(), state.others.len())
-    }
-
-    /// Ends a deadline and all below, unless it has ended.
-    pub(crate) fn cancel(&self, place: Place) {
+    /// The last deadline is gone. Takes the timer out, and counts how much of its time the root took, unless its end was
+    /// counted.
+    pub(crate) fn close(self: &Arc<Self>) {
         let mut state = self.lock();
-        let now = self.wheel.current_time();
-        if state.end(place, now).is_some() {
-            return;
+        if let (Some(used), None) = (&self.used, state.root.end) {
+            used.unused(state.root.at, self.wheel.current_time());
         }
-        state.node_mut(place).cancelled = Some(now);
-        if let Some(used) = &self.used {
-            used.ended(Ended::Cancelled, chain(&state.children, place).count());
-        }
-        self.wake(state, |children, waiter| is_below(children, waiter.node, place));
-    }
-
-    /// Moves a deadline, unless it has ended. Returns whether it moved.
-    pub(crate) fn reset(self: &Arc<Self>, place: Place, at: Instant) -> bool {
-        let mut state = self.lock();
-        let now = self.wheel.current_time();
-        if state.end(place, now).is_some() {
-            return false;
-        }
-        state.node_mut(place).at = at;
-        let State { children, first, others, .. } = &mut *state;
-        for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
-            if is_below(children, waiter.node, place) {
-                waiter.at = waiter.at.map(|before| before.min(at));
-            }
-        }
-        if let Some(at) = state.earliest()
-            && !state.timer.covers(at)
-        {
-            state = self.arm(state, None).0;
-        }
-        self.wake(state, |children, waiter| waiter.at.is_none() && is_below(children, waiter.node, place));
-        true
+        state.first.at = None;
+        let _waiting = (state.first.waker.take(), mem::take(&mut state.others));
+        drop(self.tend(state, None));
     }
 
     /// The time has come to `now`: wakes all that wait until then.
-    pub(crate) fn reach(&self, now: Instant) {
+    pub(crate) fn reach(self: &Arc<Self>, now: Instant) {
         let mut state = self.lock();
         state.reached = state.reached.max(Some(now));
-        self.wake(state, |_, waiter| waiter.at.is_some_and(|at| at <= now));
+        self.wake_below(None, state, |at| at.is_some_and(|at| at <= now));
     }
 
-    /// Lets go of the lock and wakes the tasks that are `due`. When nobody waits any more, the timer goes.
-    fn wake(&self, mut state: MutexGuard<'_, State>, due: impl Fn(&Slab<Node>, &Waiter) -> bool) {
+    /// Wakes the tasks whose times are `due` and whose deadlines end with `place`. Lets go of the lock.
+    pub(crate) fn wake_below(
+        self: &Arc<Self>,
+        place: Place,
+        mut state: MutexGuard<'_, State>,
+        due: impl Fn(Option<Instant>) -> bool,
+    ) {
         let State { children, first, others, .. } = &mut *state;
         let mut wakers = Vec::new();
         for waiter in iter::once(first).chain(others.iter_mut().map(|(_, waiter)| waiter)) {
-            if due(children, waiter) {
+            if due(waiter.at) && (place.is_none() || chain(children, waiter.node).any(|above| above == place))
+            {
                 // Also of one whose waker was taken: its future registers anew, or is gone.
                 waiter.at = None;
                 wakers.extend(waiter.waker.take());
             }
         }
-        let timer = state.idle_timer();
-        drop(state);
-        drop(timer);
+        drop(self.tend(state, None));
         for waker in wakers {
-            // One that panics, which the panic hook has told, keeps nothing from the others, even if the payload panics too.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
-                && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
-            {
-                mem::forget(again);
+            // One that panics, which the panic hook has told, keeps nothing from the others. The payload may panic again.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                mem::forget(panic);
             }
         }
     }
 
-    /// How a future ended that waits for a deadline or its own `limit`, which begins now if it has not yet. While it has not
-    /// ended, its task is registered.
-    pub(crate) fn poll(
-        self: &Arc<Self>,
-        place: Place,
-        limit: Option<Duration>,
-        Waiting { ends, slot }: &mut Waiting,
-        cx: &Context<'_>,
-    ) -> Answer {
-        if let Some(limit) = limit {
-            ends.get_or_insert_with(|| instant_in(&self.wheel, limit));
-        }
-        // No waker is cloned or dropped while the lock is held.
-        let mut clone = None;
-        let mut is_new = true;
-        let mut state = self.lock();
-        loop {
-            let (passes, end) = state.ends(place, *ends, state.reached);
-            if let Some(end) = end {
-                let timer = state.idle_timer();
-                drop(state);
-                drop(timer);
-                return Answer::Ended(end);
-            }
-            // A waker need not be known by its clone, so a future registers once and no more before it asks the wheel.
-            if is_new && !state.waiter(*slot).is_of(place, cx.waker()) {
-                let Some(waker) = clone.take() else {
-                    drop(state);
-                    clone = Some(cx.waker().clone());
-                    state = self.lock();
-                    continue;
-                };
-                is_new = false;
-                if let Some(before) = state.register(place, slot, waker) {
-                    drop(state);
-                    drop(before);
-                    state = self.lock();
-                }
-            } else if state.timer.covers(passes) {
-                let waiter = state.waiter(*slot);
-                waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
-                return Answer::Pending;
-            } else {
-                is_new = true;
-                let is_armed;
-                (state, is_armed) = self.arm(state, Some(passes));
-                if !is_armed {
-                    return Answer::Alone(passes);
-                }
-            }
-        }
-    }
-
-    /// Counts an end that a future tells.
-    pub(crate) fn count(&self, place: Place, waiting: &Waiting, end: Ended) {
-        if let (Some(used), Ended::Passed) = (&self.used, end) {
-            self.lock().count_passed(used, place, waiting.ends);
-        }
-    }
-
-    /// A future is gone.
-    #[inline]
-    pub(crate) fn forget(&self, waiting: &Waiting) {
-        if let Some(slot) = waiting.slot {
-            let waiter = self.lock().others.remove(slot);
-            drop(waiter);
-        }
-    }
-
-    /// Arms the timer for the earliest limit, which may be the caller's `own`, and wakes the tasks whose limits it has
-    /// reached. Lets go of the lock meanwhile. Returns false if the wheel refused the timer. Then the others are woken, to
-    /// ask for themselves.
-    fn arm<'a>(
+    /// Sees to it that the timer fires by the earliest time, which may be the caller's `own`, and wakes the tasks whose times
+    /// have come. Drops it if nobody waits. Lets go of the lock meanwhile, and returns it if it has it then.
+    ///
+    /// If the wheel refuses the timer, it does not cover the caller's time after this, and the others are woken, to ask for
+    /// themselves.
+    pub(crate) fn tend<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         mut own: Option<Instant>,
-    ) -> (MutexGuard<'a, State>, bool) {
-        let mut found = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
-            Timer::Taken { .. } => return (state, true),
-            Timer::Armed(sleep, fires) => Some((sleep, fires)),
-            Timer::Unarmed => None,
-        };
-        let mut is_armed = true;
-        while let Some(at) = state.earliest().into_iter().chain(own).min() {
-            state.timer = Timer::Taken { again: false };
-            drop(state);
-            let (mut sleep, mut fires) = found.take().unwrap_or_else(|| (self.wheel.sleep_until(at), at));
-            if fires > at {
-                Pin::new(&mut sleep).reset(at);
-                fires = at;
+    ) -> Option<MutexGuard<'a, State>> {
+        loop {
+            let Some(at) = state.earliest().into_iter().chain(own).min() else {
+                let is_armed = matches!(state.timer, Timer::Armed { .. });
+                let _idle = is_armed.then(|| mem::replace(&mut state.timer, Timer::Unarmed));
+                drop(state);
+                return None;
+            };
+            if state.covers(at) {
+                return Some(state);
             }
-            let bell = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
-            match sleep.poll_wait(&mut Context::from_waker(&bell)) {
-                Poll::Pending => {
-                    state = self.lock();
-                    if !matches!(state.timer, Timer::Taken { again: true }) {
-                        state.timer = Timer::Armed(sleep, fires);
-                        return (state, is_armed);
+            state.has_rung = false;
+            let before = mem::replace(&mut state.timer, Timer::Taken);
+            drop(state);
+            drop(before);
+            let (mut sleep, waker) = (self.wheel.sleep_until(at), Waker::from(self.clone()));
+            let timer = match sleep.poll_wait(&mut Context::from_waker(&waker)) {
+                Poll::Pending => Timer::Armed { at, _sleep: sleep },
+                Poll::Ready(result) => {
+                    drop(sleep);
+                    if result.is_ok() {
+                        own = own.filter(|own| *own > at);
+                        self.reach(at);
+                    } else {
+                        own = None;
+                        self.wake_below(None, self.lock(), |at| at.is_some());
                     }
-                    found = Some((sleep, fires));
-                    continue;
+                    Timer::Unarmed
                 }
-                Poll::Ready(Ok(())) => {
-                    own = own.filter(|own| *own > fires);
-                    self.reach(fires);
-                }
-                Poll::Ready(Err(_)) => {
-                    is_armed &= own.take().is_none();
-                    self.wake(self.lock(), |_, waiter| waiter.at.is_some());
-                }
-            }
-            drop(sleep);
+            };
             state = self.lock();
+            state.timer = timer;
         }
-        state.timer = Timer::Unarmed;
-        if found.is_some() {
-            drop(state);
-            drop(found);
-            state = self.lock();
+    }
+
+    /// Counts a deadline that a future has seen passing: the earliest above it, and of two the upper one. A limit counts as
+    /// a child's deadline.
+    pub(crate) fn count_passed(&self, place: Place, limit: Limit) {
+        let Some(used) = &self.used else { return };
+        let mut state = self.lock();
+        let passes = state.ends(place, Limit::None, None).0;
+        if matches!(limit, Limit::At(at) if at < passes) {
+            return used.ended(Ended::Passed, chain(&state.children, place).count());
         }
-        (state, is_armed)
+        let passed = chain(&state.children, place).filter(|place| state.node(*place).at == passes).last();
+        let passed = passed.expect("one of them passes then");
+        if state.node_mut(passed).end.replace((Ended::Passed, passes)).is_none() {
+            used.ended(Ended::Passed, chain(&state.children, passed).count() - 1);
+        }
     }
 }
 
 /// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
+#[inline]
 pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
     wheel.current_time().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
-/// Counts how much of its time a root took. One whose end was seen is counted already.
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let root = &self.state.get_mut().unwrap_or_else(PoisonError::into_inner).root;
-        if let Some(used) = &self.used
-            && root.cancelled.is_none()
-            && !root.is_counted
-        {
-            used.unused(root.at, self.wheel.current_time());
-        }
-    }
-}
-
-/// The waker of the timer. Weak, as the tree owns the timer, and so this.
-struct Bell(Weak<Tree>);
-
-impl Wake for Bell {
+/// The timer's bell.
+impl Wake for Tree {
     fn wake(self: Arc<Self>) {
-        if let Some(tree) = self.0.upgrade() {
-            drop(tree.arm(tree.lock(), None));
-        }
-    }
-}
-
-impl Timer {
-    /// Whether it is seen to that it fires by `at`.
-    fn covers(&mut self, at: Instant) -> bool {
-        match self {
-            Self::Armed(_, fires) => *fires <= at,
-            Self::Taken { again } => {
-                *again = true;
-                true
-            }
-            Self::Unarmed => false,
-        }
+        let mut state = self.lock();
+        state.has_rung = true;
+        drop(self.tend(state, None));
     }
 }
 
 impl Waiter {
-    fn is_of(&self, node: Place, waker: &Waker) -> bool {
+    #[inline]
+    pub(crate) fn is_of(&self, node: Place, waker: &Waker) -> bool {
         self.node == node && self.waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
     }
 }
 
-impl Node {
-    const fn new(parent: Place, at: Instant) -> Self {
-        Self { parent, at, cancelled: None, is_counted: false }
-    }
-}
-
-/// A deadline and its ancestors, but for the root.
-fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = usize> {
-    iter::successors(place, |&index| children.get(index)?.parent)
-}
-
-/// Whether what waits for `node` ends with `place`.
-fn is_below(children: &Slab<Node>, node: Place, place: Place) -> bool {
-    place.is_none_or(|place| chain(children, node).any(|index| index == place))
+/// A deadline and its ancestors. It ends before the root if the deadline is gone.
+pub(crate) fn chain(children: &Slab<Node>, place: Place) -> impl Iterator<Item = Place> {
+    iter::successors(Some(place), |place| Some(children.get((*place)?)?.parent))
 }
 
 impl State {
-    fn node_mut(&mut self, place: Place) -> &mut Node {
+    #[inline]
+    fn node(&self, place: Place) -> &Node {
+        place.map_or(&self.root, |index| &self.children[index])
+    }
+
+    pub(crate) fn node_mut(&mut self, place: Place) -> &mut Node {
         match place {
             Some(index) => &mut self.children[index],
             None => &mut self.root,
         }
     }
 
-    /// When a deadline or a `limit` under it passes, and how it has ended by `now`.
+    /// When a deadline or a `limit` under it passes, and how it has ended by `now` and by what the timer has seen.
     #[inline]
-    fn ends(&self, place: Place, limit: Option<Instant>, now: Option<Instant>) -> (Instant, Option<Ended>) {
-        let (mut passes, mut end, mut next) = (limit, None, place);
+    pub(crate) fn ends(&self, place: Place, limit: Limit, now: Option<Instant>) -> (Instant, Option<Ended>) {
+        let mut passes = if let Limit::At(at) = limit { at } else { self.node(place).at };
+        let (mut end, mut next) = (None, place);
         loop {
-            let node = next.map_or(&self.root, |index| &self.children[index]);
+            let node = self.node(next);
             // One that had ended before was not cancelled, so neither had what is above. Below, a deadline may have passed.
-            if let (None, Some(at)) = (end, node.cancelled) {
-                let has_passed = passes.is_some_and(|passes| passes <= at);
-                end = Some(if has_passed { Ended::Passed } else { Ended::Cancelled });
+            if let (None, Some((seen, at))) = (end, node.end) {
+                end = Some(if passes <= at { Ended::Passed } else { seen });
             }
-            let earliest = passes.map_or(node.at, |passes| passes.min(node.at));
+            passes = passes.min(node.at);
             if next.is_none() {
-                let has_passed = now.is_some_and(|now| now >= earliest);
-                return (earliest, end.or(has_passed.then_some(Ended::Passed)));
+                let has_passed = now.max(self.reached) >= Some(passes);
+                return (passes, end.or(has_passed.then_some(Ended::Passed)));
             }
-            (passes, next) = (Some(earliest), node.parent);
+            next = node.parent;
         }
-    }
-
-    /// How a deadline has ended by `now`, and by what the timer has seen of the time.
-    pub(crate) fn end(&self, place: Place, now: Instant) -> Option<Ended> {
-        self.ends(place, None, self.reached.max(Some(now))).1
-    }
-
-    /// The instant at which a deadline passes.
-    pub(crate) fn passes(&self, place: Place) -> Instant {
-        self.ends(place, None, None).0
-    }
-
-    /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one. Returns the waker that
-    /// was there.
-    fn register(&mut self, node: Place, slot: &mut Option<usize>, waker: Waker) -> Option<Waker> {
-        if slot.is_none() && self.first.waker.is_none() {
-            self.first = Waiter { node, at: None, waker: Some(waker) };
-            return None;
-        }
-        let slot = slot.get_or_insert_with(|| self.others.insert(Waiter { node, ..Waiter::default() }));
-        self.others[*slot].waker.replace(waker)
     }
 
     /// A future's place, which is the first's if it has none of its own.
-    fn waiter(&mut self, slot: Option<usize>) -> &mut Waiter {
+    #[inline]
+    pub(crate) fn waiter(&mut self, slot: Option<usize>) -> &mut Waiter {
         match slot {
             Some(slot) => &mut self.others[slot],
             None => &mut self.first,
         }
     }
 
+    /// Gives a future's waker a place: its own, or that of the first task if it is free, or a new one. Returns the waker that
+    /// was there.
+    pub(crate) fn register(&mut self, node: Place, slot: &mut Option<usize>, waker: Waker) -> Option<Waker> {
+        if slot.is_none() && self.first.waker.is_some() {
+            *slot = Some(self.others.insert(Waiter::default()));
+        }
+        mem::replace(self.waiter(*slot), Waiter { node, at: None, waker: Some(waker) }).waker
+    }
+
+    /// Whether a future's task is registered, and woken in time.
+    #[inline]
+    pub(crate) fn waits(&mut self, node: Place, limit: Limit, slot: Option<usize>, waker: &Waker) -> bool {
+        let waiter = self.waiter(slot);
+        waiter.at.is_some_and(|at| !matches!(limit, Limit::At(limit) if limit < at))
+            && waiter.is_of(node, waker)
+    }
+
     fn earliest(&self) -> Option<Instant> {
         self.others.iter().filter_map(|(_, waiter)| waiter.at).chain(self.first.at).min()
     }
 
-    /// The timer, if nobody waits for it. Drop it outside of the lock.
-    fn idle_timer(&mut self) -> Option<Timer> {
-        if self.earliest().is_some() {
-            return None;
-        }
-        match &mut self.timer {
-            Timer::Taken { again } => {
-                *again = true;
-                None
-            }
-            armed => Some(mem::replace(armed, Timer::Unarmed)),
-        }
-    }
-
-    /// Counts a deadline that a future has seen passing: the earliest above it, and of two the upper one. A limit counts as
-    /// a child's deadline.
-    #[cold]
-    fn count_passed(&mut self, used: &Used, place: Place, limit: Option<Instant>) {
-        let passes = self.passes(place);
-        let mut places: Vec<Place> = chain(&self.children, place).map(Some).chain([None]).collect();
-        if limit.is_some_and(|limit| limit < passes) {
-            return used.ended(Ended::Passed, places.len());
-        }
-        places.reverse();
-        let depth = places.iter().position(|place| self.node_mut(*place).at == passes);
-        let depth = depth.expect("one of them passes then");
-        if !mem::replace(&mut self.node_mut(places[depth]).is_counted, true) {
-            used.ended(Ended::Passed, depth);
+    /// Whether it is seen to that the timer fires by `at`.
+    pub(crate) fn covers(&self, at: Instant) -> bool {
+        match &self.timer {
+            Timer::Armed { at: fires, .. } => *fires <= at && !self.has_rung,
+            Timer::Taken => true,
+            Timer::Unarmed => false,
         }
     }
 }

@@ -9,9 +9,10 @@
 //! only: give a [margin](ClientLayer::margin) if the callee should end first.
 
 use std::error::Error;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::mem;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::sync::TimingWheel;
-use crate::{Deadline, DeadlineCounters, DeadlineExt, Ended};
+use crate::tree::instant_in;
+use crate::{Deadline, DeadlineCounters, Ended};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -50,11 +52,7 @@ impl Header {
         let text = value.to_str().unwrap_or_default();
         let (time, allowed) = match self {
             Self::Grpc => (parse_grpc_timeout(text), "one to eight digits and a unit of H, M, S, m, u, n"),
-            Self::Millis(_) => {
-                let digits = text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text);
-                let millis = digits.and_then(|digits| digits.parse().ok());
-                (millis.map(Duration::from_millis), "a whole number of milliseconds")
-            }
+            Self::Millis(_) => (number(text).map(Duration::from_millis), "a whole number of milliseconds"),
         };
         time.map(Some).ok_or_else(|| format!("{name} takes {allowed}, got {value:?}"))
     }
@@ -69,14 +67,19 @@ impl Header {
     }
 }
 
-/// The units of gRPC, in nanoseconds, the finest first.
-const UNITS: [(char, u128); 6] = [
-    ('n', 1),
-    ('u', 1_000),
-    ('m', 1_000_000),
-    ('S', 1_000_000_000),
-    ('M', 60_000_000_000),
-    ('H', 3_600_000_000_000),
+/// Digits alone: `parse` also takes a sign.
+fn number<N: FromStr>(text: &str) -> Option<N> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The units of gRPC, the finest first.
+const UNITS: [(char, Duration); 6] = [
+    ('n', Duration::from_nanos(1)),
+    ('u', Duration::from_micros(1)),
+    ('m', Duration::from_millis(1)),
+    ('S', Duration::from_secs(1)),
+    ('M', Duration::from_secs(60)),
+    ('H', Duration::from_secs(3600)),
 ];
 
 /// Reads the value of a `grpc-timeout`: one to eight digits and a unit. `None` if it is anything else.
@@ -91,16 +94,9 @@ const UNITS: [(char, u128); 6] = [
 /// ```
 #[must_use]
 pub fn parse_grpc_timeout(text: &str) -> Option<Duration> {
-    let (last, _) = text.char_indices().next_back()?;
-    let (digits, unit) = text.split_at(last);
-    if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let (_, nanos) = UNITS.iter().find(|(name, _)| unit.starts_with(*name))?;
-    let nanos = digits.parse::<u128>().ok()? * nanos;
-    let (secs, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-    // Eight digits of hours are fewer than 2^39 seconds, and a rest is below a second.
-    Some(Duration::new(u64::try_from(secs).ok()?, u32::try_from(rest).ok()?))
+    let (digits, unit) = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(*name)?, *unit)))?;
+    // Eight digits of hours are fewer than 2^39 seconds.
+    number(digits).filter(|_| digits.len() <= 8).map(|count: u32| unit * count)
 }
 
 /// The value of a `grpc-timeout` for `left`, in the finest unit that takes eight digits at most. It is rounded down, and
@@ -115,9 +111,9 @@ pub fn parse_grpc_timeout(text: &str) -> Option<Duration> {
 #[must_use]
 pub fn format_grpc_timeout(left: Duration) -> String {
     const MOST: u128 = 99_999_999;
-    let nanos = left.as_nanos();
-    let fits = UNITS.iter().find(|(_, unit)| nanos / unit <= MOST);
-    fits.map_or_else(|| format!("{MOST}H"), |(name, unit)| format!("{}{name}", nanos / unit))
+    let mut counts = UNITS.iter().map(|(name, unit)| (left.as_nanos() / unit.as_nanos(), name));
+    let (count, name) = counts.find(|(count, _)| *count <= MOST).unwrap_or((MOST, &'H'));
+    format!("{count}{name}")
 }
 
 /// Gives each request the deadline that its caller sent.
@@ -181,17 +177,19 @@ impl ServerLayer {
         self
     }
 
-    /// A request's deadline. One that is counted is no child of the current one, but ends no later: if that is cancelled,
-    /// this is dropped with its handler.
-    fn deadline_in(&self, left: Duration) -> Deadline {
-        match (&self.counters, Deadline::current()) {
-            (None, None) => self.wheel.deadline_in(left),
-            (None, Some(current)) => current.child_in(left),
-            (Some(counters), None) => counters.deadline_in(&self.wheel, left),
-            (Some(counters), Some(current)) => {
-                counters.deadline_in(&self.wheel, left.min(current.remaining()))
-            }
-        }
+    /// The deadline of a request that comes in now, or how its header is wrong.
+    fn deadline(&self, headers: &HeaderMap) -> Result<Option<Deadline>, String> {
+        let left = match self.header.read(headers)? {
+            None if self.most == Duration::MAX => return Ok(None),
+            left => left.unwrap_or(Duration::MAX).min(self.most),
+        };
+        let current = Deadline::current();
+        let left = current.as_ref().map_or(left, |current| left.min(current.remaining()));
+        Ok(Some(match (current, &self.counters) {
+            (Some(current), None) => current.child_in(left),
+            // A child of the current one would not be counted. If that is cancelled, this is dropped.
+            (_, counters) => Deadline::root(&self.wheel, instant_in(&self.wheel, left), counters.as_ref()),
+        }))
     }
 
     /// The answer to a request that has no other.
@@ -257,19 +255,18 @@ where
         // The clone may not be ready; the one that is takes this request.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
-        let left = match layer.header.read(request.headers()) {
-            Ok(None) if layer.most == Duration::MAX => return Box::pin(inner.call(request)),
-            Ok(left) => left.unwrap_or(Duration::MAX).min(layer.most),
-            Err(invalid) => {
-                return Box::pin(ready(Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid))));
-            }
-        };
-        let deadline = layer.deadline_in(left);
-        if let Some(end) = deadline.end() {
-            return Box::pin(ready(Ok(layer.ended(end))));
-        }
-        request.extensions_mut().insert(deadline.clone());
+        // Here, not at the first poll: the time runs from now on.
+        let deadline = layer.deadline(request.headers());
         Box::pin(async move {
+            let deadline = match deadline {
+                Ok(None) => return inner.call(request).await,
+                Ok(Some(deadline)) => deadline,
+                Err(invalid) => return Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid)),
+            };
+            if let Some(end) = deadline.end() {
+                return Ok(layer.ended(end));
+            }
+            request.extensions_mut().insert(deadline.clone());
             let guard = CancelOnDrop(&deadline);
             let answer = deadline.run(deadline.scope(async move { inner.call(request).await })).await;
             mem::forget(guard);

@@ -16,22 +16,22 @@ use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::ended::Ended;
-use crate::tree::{Answer, Waiting};
+use crate::run::Passed;
+use crate::tree::Limit;
 use wheel::TimingWheel;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A tree on a wheel. Another wheel stands for tokio's timers, where the first has ended.
+/// A tree on a wheel.
 struct Model {
     wheel: TimingWheel,
-    tokio: TimingWheel,
     start: Instant,
 }
 
 impl Model {
     fn new() -> Self {
         let wheel = TimingWheel::new();
-        Self { start: wheel.current_time(), wheel, tokio: TimingWheel::new() }
+        Self { start: wheel.current_time(), wheel }
     }
 
     fn at(&self, seconds: u32) -> Instant {
@@ -42,79 +42,52 @@ impl Model {
         Deadline::root(&self.wheel, self.at(seconds), None)
     }
 
-    /// Waits for the end, as `Passed` does.
-    fn wait(&self, deadline: &Deadline) -> Ended {
-        block_on(self.end(deadline, None))
-    }
-
-    /// Waits for two ends in one task: that of a deadline, and a limit under it.
-    fn wait_for_both(&self, deadline: &Deadline, limit: u32) -> [Ended; 2] {
-        let (mut first, mut second) =
-            (pin!(self.end(deadline, None)), pin!(self.end(deadline, Some(SECOND * limit))));
-        let mut ends = [None; 2];
-        block_on(poll_fn(|cx| {
-            for (end, future) in
-                ends.iter_mut().zip([first.as_mut() as Pin<&mut dyn Future<Output = _>>, second.as_mut()])
-            {
-                if end.is_none()
-                    && let Poll::Ready(ended) = future.poll(cx)
-                {
-                    *end = Some(ended);
-                }
-            }
-            if let [Some(first), Some(second)] = ends { Poll::Ready([first, second]) } else { Poll::Pending }
-        }))
-    }
-
-    async fn end(&self, deadline: &Deadline, limit: Option<Duration>) -> Ended {
-        let mut waiting = Waiting::default();
-        let mut alone = None;
-        let end = poll_fn(|cx| {
-            loop {
-                match deadline.tree.poll(deadline.place(), limit, &mut waiting, cx) {
-                    Answer::Ended(end) => break Poll::Ready(end),
-                    Answer::Pending => break Poll::Pending,
-                    Answer::Alone(at) => {
-                        // Both clocks begin at about the same time.
-                        let at = self.tokio.current_time() + (at - self.wheel.current_time());
-                        let sleep = alone.get_or_insert_with(|| self.tokio.sleep_until(at));
-                        if sleep.poll_wait(cx).is_pending() {
-                            break Poll::Pending;
-                        }
-                        deadline.tree.reach(self.start + SECOND * 100);
-                    }
-                }
-            }
-        })
-        .await;
-        deadline.tree.forget(&waiting);
-        end
-    }
-
-    /// A future that is polled once and dropped. By loom's waker, which need not know its clones.
-    fn poll_and_drop(&self, deadline: &Deadline, limit: u32) {
-        loom::future::block_on(self.poll_once(deadline, limit));
-    }
-
-    async fn poll_once(&self, deadline: &Deadline, limit: u32) {
-        let mut waiting = Waiting::default();
-        poll_fn(|cx| {
-            deadline.tree.poll(deadline.place(), Some(SECOND * limit), &mut waiting, cx);
-            Poll::Ready(())
-        })
-        .await;
-        deadline.tree.forget(&waiting);
-    }
-
     /// Asserts that a dropped child leaves nothing in its tree, and a dropped tree nothing at all. The root is last.
     fn drop_tree<const N: usize>(&self, deadlines: [Deadline; N]) {
         let tree = Arc::downgrade(&deadlines[0].tree);
         for (i, deadline) in deadlines.into_iter().enumerate() {
-            assert_eq!(deadline.tree.counts(), (N - 1 - i, 0));
+            let state = deadline.tree.lock();
+            assert_eq!((state.children.len(), state.others.len()), (N - 1 - i, 0));
+            drop(state);
         }
         assert!(tree.upgrade().is_none());
         assert_eq!(self.wheel.pending(), 0);
     }
+}
+
+fn wait(deadline: &Deadline) -> Ended {
+    block_on(deadline.passed())
+}
+
+/// Waits for two ends in one task: that of a deadline, and a limit under it.
+fn wait_for_both(deadline: &Deadline, limit: u32) -> [Ended; 2] {
+    let (mut first, mut second) = (deadline.passed(), passed_in(deadline, limit));
+    let mut ends = [None; 2];
+    block_on(poll_fn(|cx| {
+        for (end, future) in ends.iter_mut().zip([&mut first, &mut second]) {
+            if end.is_none()
+                && let Poll::Ready(ended) = Pin::new(future).poll(cx)
+            {
+                *end = Some(ended);
+            }
+        }
+        if let [Some(first), Some(second)] = ends { Poll::Ready([first, second]) } else { Poll::Pending }
+    }))
+}
+
+/// Waits for a limit under a deadline.
+fn passed_in(deadline: &Deadline, limit: u32) -> Passed<'_> {
+    Passed::new(deadline, Limit::After(SECOND * limit))
+}
+
+async fn poll_once(deadline: &Deadline, limit: u32) {
+    let mut passed = passed_in(deadline, limit);
+    _ = poll_fn(|cx| Poll::Ready(Pin::new(&mut passed).poll(cx))).await;
+}
+
+/// A future that is polled once and dropped. By loom's waker, which need not know its clones.
+fn poll_and_drop(deadline: &Deadline, limit: u32) {
+    loom::future::block_on(poll_once(deadline, limit));
 }
 
 /// As loom's, but with a waker that knows its clones: a future finds that it is registered already.
@@ -137,11 +110,11 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the
+/// Runs a model in those orders of its threads in which they interrupt each other at most three times, or as often as the
 /// environment's `LOOM_MAX_PREEMPTIONS` says. Asserts that its outcomes are `outcomes`.
 fn check<const N: usize>(
     outcomes: [&'static str; N],
-    model: impl Fn() -> &'static str + Send + Sync + 'static,
+    run: impl Fn(&Arc<Model>) -> &'static str + Send + Sync + 'static,
 ) {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let mut builder = Builder::new();
@@ -149,7 +122,7 @@ fn check<const N: usize>(
     builder.check({
         let seen = seen.clone();
         move || {
-            let outcome = model();
+            let outcome = run(&Arc::new(Model::new()));
             seen.lock().unwrap().insert(outcome);
         }
     });
@@ -175,12 +148,11 @@ fn spawn<T: 'static>(
 
 #[test]
 fn a_child_that_is_made_while_its_parent_ends_ends_too() {
-    check(["cancelled"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled"], |model| {
         let root = model.root(10);
-        let cancels = spawn(&model, &root, |_, root| root.cancel());
+        let cancels = spawn(model, &root, |_, root| root.cancel());
         let child = root.child_at(model.at(20));
-        let end = model.wait(&child);
+        let end = wait(&child);
         cancels.join().unwrap();
         assert_eq!(root.end(), Some(Ended::Cancelled));
         assert_eq!(model.wheel.pending(), 0, "a cancelled tree has a timer");
@@ -191,13 +163,12 @@ fn a_child_that_is_made_while_its_parent_ends_ends_too() {
 
 #[test]
 fn a_child_that_is_made_while_its_parents_time_comes_ends_then() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 10));
         let child = root.child_at(model.at(20));
-        let end = model.wait(&child);
+        let end = wait(&child);
         assert!(model.wheel.current_time() >= model.at(10), "early");
         passes.join().unwrap();
         assert_eq!(waits.join().unwrap(), end);
@@ -208,14 +179,13 @@ fn a_child_that_is_made_while_its_parents_time_comes_ends_then() {
 
 #[test]
 fn a_future_under_a_deadline_that_moves_later_is_not_ended_at_the_old_time_once_it_was_moved() {
-    check(["moved", "too late"], || {
-        let model = Arc::new(Model::new());
+    check(["moved", "too late"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| {
-            let end = model.wait(root);
+        let waits = spawn(model, &root, |model, root| {
+            let end = wait(root);
             (end, model.wheel.current_time())
         });
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 10));
         let has_moved = root.reset(model.at(20));
         passes.join().unwrap();
         model.wheel.advance(SECOND * 10);
@@ -229,12 +199,11 @@ fn a_future_under_a_deadline_that_moves_later_is_not_ended_at_the_old_time_once_
 
 #[test]
 fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(20);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
-        let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.at(5))));
-        model.poll_and_drop(&root, 3);
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let moves = spawn(model, &root, |model, root| assert!(root.reset(model.at(5))));
+        poll_and_drop(&root, 3);
         moves.join().unwrap();
         model.wheel.advance(SECOND * 5);
         let end = waits.join().unwrap();
@@ -245,13 +214,12 @@ fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
 
 #[test]
 fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(20);
         let child = root.child_at(model.at(10));
-        let waits = spawn(&model, &child, |model, child| model.wait(child));
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 7));
-        model.poll_and_drop(&root, 5);
+        let waits = spawn(model, &child, |_, child| wait(child));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 7));
+        poll_and_drop(&root, 5);
         passes.join().unwrap();
         assert!(model.wheel.pending() <= 1);
         model.wheel.advance(SECOND * 5);
@@ -264,11 +232,10 @@ fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
 
 #[test]
 fn a_deadline_ends_once_by_its_time_or_by_a_cancel() {
-    check(["cancelled", "passed"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled", "passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
-        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let passes = spawn(model, &root, |model, _| model.wheel.advance(SECOND * 10));
         root.cancel();
         let end = root.end().expect("it was cancelled, if not before");
         passes.join().unwrap();
@@ -280,10 +247,9 @@ fn a_deadline_ends_once_by_its_time_or_by_a_cancel() {
 
 #[test]
 fn a_deadline_that_was_seen_to_have_passed_is_not_moved_any_more() {
-    check(["moved", "too late"], || {
-        let model = Arc::new(Model::new());
+    check(["moved", "too late"], |model| {
         let root = model.root(10);
-        let moves = spawn(&model, &root, |model, root| root.reset(model.at(20)));
+        let moves = spawn(model, &root, |model, root| root.reset(model.at(20)));
         model.wheel.advance(SECOND * 10);
         let has_passed = root.end().is_some();
         let has_moved = moves.join().unwrap();
@@ -295,13 +261,12 @@ fn a_deadline_that_was_seen_to_have_passed_is_not_moved_any_more() {
 
 #[test]
 fn a_wheel_that_ends_leaves_each_future_its_own_time() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
-        let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let ends = spawn(model, &root, |model, _| model.wheel.shutdown());
         model.wheel.advance(SECOND * 20);
-        model.tokio.advance(SECOND * 20);
+        model.wheel.advance_tokio(SECOND * 20);
         let end = waits.join().unwrap();
         ends.join().unwrap();
         model.drop_tree([root]);
@@ -311,11 +276,10 @@ fn a_wheel_that_ends_leaves_each_future_its_own_time() {
 
 #[test]
 fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
-    check(["cancelled"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| model.wait(root));
-        let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
+        let waits = spawn(model, &root, |_, root| wait(root));
+        let ends = spawn(model, &root, |model, _| model.wheel.shutdown());
         root.cancel();
         let end = waits.join().unwrap();
         ends.join().unwrap();
@@ -326,19 +290,18 @@ fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
 
 #[test]
 fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
-    check(["passed"], || {
-        let model = Arc::new(Model::new());
+    check(["passed"], |model| {
         let root = model.root(10);
-        let waits = spawn(&model, &root, |model, root| {
-            let end = model.wait(root);
+        let waits = spawn(model, &root, |model, root| {
+            let end = wait(root);
             assert!(model.wheel.current_time() >= model.at(10), "early");
             end
         });
-        let passes = spawn(&model, &root, |model, _| {
+        let passes = spawn(model, &root, |model, _| {
             model.wheel.advance(SECOND * 5);
             model.wheel.advance(SECOND * 5);
         });
-        let ends = model.wait_for_both(&root, 5);
+        let ends = wait_for_both(&root, 5);
         passes.join().unwrap();
         assert_eq!(ends, [waits.join().unwrap(); 2]);
         model.drop_tree([root]);
@@ -348,16 +311,15 @@ fn two_futures_of_a_task_and_one_of_another_end_at_their_own_times() {
 
 #[test]
 fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
-    check(["cancelled", "passed"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled", "passed"], |model| {
         let root = model.root(10);
         let child = root.child_at(model.at(8));
-        let moves = spawn(&model, &root, |model, root| {
+        let moves = spawn(model, &root, |model, root| {
             assert!(root.reset(model.at(5)));
             model.wheel.advance(SECOND * 5);
         });
-        let cancels = spawn(&model, &child, |_, child| child.cancel());
-        let end = model.wait(&child);
+        let cancels = spawn(model, &child, |_, child| child.cancel());
+        let end = wait(&child);
         moves.join().unwrap();
         cancels.join().unwrap();
         model.drop_tree([child, root]);
@@ -367,21 +329,40 @@ fn a_task_that_waits_alone_is_told_of_a_move_and_of_a_cancel() {
 
 #[test]
 fn a_further_future_of_a_task_is_told_of_a_cancel_and_of_its_time() {
-    check(["cancelled", "passed"], || {
-        let model = Arc::new(Model::new());
+    check(["cancelled", "passed"], |model| {
         let root = model.root(10);
-        let cancels = spawn(&model, &root, |_, root| root.cancel());
-        let passes = spawn(&model, &root, |model, _| {
+        let cancels = spawn(model, &root, |_, root| root.cancel());
+        let passes = spawn(model, &root, |model, _| {
             model.wheel.advance(SECOND * 5);
             model.wheel.advance(SECOND * 5);
         });
         let end = block_on(async {
-            model.poll_once(&root, 5).await;
-            model.end(&root, Some(SECOND * 6)).await
+            poll_once(&root, 5).await;
+            passed_in(&root, 6).await
         });
         cancels.join().unwrap();
         passes.join().unwrap();
         model.drop_tree([root]);
         name(end)
+    });
+}
+
+#[test]
+fn a_tree_that_is_dropped_while_its_timer_fires_leaves_nothing() {
+    check(["dropped"], |model| {
+        let root = model.root(10);
+        let tree = Arc::downgrade(&root.tree);
+        poll_and_drop(&root, 5);
+        let passes = thread::spawn({
+            let model = model.clone();
+            move || model.wheel.advance(SECOND * 5)
+        });
+        let polls = spawn(model, &root, |_, root| poll_and_drop(root, 3));
+        drop(root);
+        passes.join().unwrap();
+        polls.join().unwrap();
+        assert!(tree.upgrade().is_none());
+        assert_eq!(model.wheel.pending(), 0);
+        "dropped"
     });
 }

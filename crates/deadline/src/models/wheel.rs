@@ -1,5 +1,6 @@
 //! A wheel whose clock a thread of the model moves. It stands for the real one, into which loom cannot look.
 
+use std::future::Pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,6 +14,8 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct TimingWheel {
     state: Arc<Mutex<State>>,
+    /// Stands for tokio's timers, where this one has ended.
+    tokio: Option<Arc<Self>>,
 }
 
 #[derive(Debug)]
@@ -24,8 +27,24 @@ struct State {
 
 impl TimingWheel {
     pub(crate) fn new() -> Self {
-        let state = State { now: Instant::now(), has_ended: false, timers: Slab::new() };
-        Self { state: Arc::new(Mutex::new(state)) }
+        let now = Instant::now();
+        let new = |tokio| {
+            let state = State { now, has_ended: false, timers: Slab::new() };
+            Self { state: Arc::new(Mutex::new(state)), tokio }
+        };
+        new(Some(Arc::new(new(None))))
+    }
+
+    fn tokio(&self) -> &Self {
+        self.tokio.as_ref().expect("the wheel's own timers have no others beside them")
+    }
+
+    pub(crate) fn advance_tokio(&self, by: Duration) {
+        self.tokio().advance(by);
+    }
+
+    pub(crate) fn timeout_at(&self, at: Instant, _: Pending<()>) -> Timeout {
+        Timeout(self.tokio().sleep_until(at))
     }
 
     pub(crate) fn current_time(&self) -> Instant {
@@ -105,6 +124,28 @@ impl Sleep {
         let before = is_own.then(|| state.timers.remove(key));
         drop(state);
         drop(before);
+    }
+}
+
+/// Of a future that never ends, by tokio's timers.
+#[derive(Debug)]
+pub(crate) struct Timeout(Sleep);
+
+impl Timeout {
+    pub(crate) const fn deadline(&self) -> Instant {
+        self.0.deadline()
+    }
+
+    pub(crate) fn reset(mut self: Pin<&mut Self>, at: Instant) {
+        Pin::new(&mut self.0).reset(at);
+    }
+}
+
+impl Future for Timeout {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_wait(cx).map(|result| result.expect("tokio's timers go on"))
     }
 }
 

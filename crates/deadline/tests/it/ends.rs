@@ -13,7 +13,7 @@ use tokio::task::coop;
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::task;
 
-use crate::{ms, passed, wait};
+use crate::{ms, passed, pending_once, wait};
 
 #[tokio::test(start_paused = true)]
 async fn any_number_of_futures_have_one_entry_in_the_wheel() {
@@ -56,8 +56,7 @@ async fn a_future_that_uses_up_the_budget_does_not_escape_its_deadline() {
 async fn a_forgotten_future_of_a_child_that_is_gone_harms_nobody() {
     let root = TimingWheel::new().deadline_in(ms(100));
     let (child, other) = (root.child(), root.child());
-    let mut first = task::spawn(root.passed());
-    assert!(first.poll().is_pending());
+    let first = pending_once(root.passed());
     let mut forgotten = Box::pin(child.passed());
     assert!(forgotten.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     std::mem::forget(forgotten);
@@ -66,6 +65,32 @@ async fn a_forgotten_future_of_a_child_that_is_gone_harms_nobody() {
     assert!(other.has_ended() && !root.has_ended());
     root.cancel();
     assert!(first.is_woken());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_future_leaves_no_timer_when_the_deadline_is_dropped() {
+    let wheel = TimingWheel::new();
+    let deadline = wheel.deadline_in(ms(100));
+    for _ in 0..2 {
+        let forgotten = pending_once(Box::pin(deadline.passed()));
+        std::mem::forget(forgotten);
+    }
+    assert_eq!(wheel.pending(), 1);
+    drop(deadline);
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_in_the_place_of_another_one_ends_at_its_own_time() {
+    let start = Instant::now();
+    let root = TimingWheel::new().deadline_in(ms(100));
+    for after in [80, 20, 50] {
+        let child = root.child_in(ms(after));
+        assert!(child.run(sleep(ms(1))).await.is_ok());
+        drop(child);
+    }
+    assert_eq!(root.child_at(start + ms(10)).run(pending::<()>()).await, Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,17 +132,10 @@ async fn a_future_that_goes_to_another_task_is_ended_there() {
     for others in 0..2 {
         let deadline = TimingWheel::new().deadline_in(ms(50));
         let other = deadline.clone();
-        let _others: Vec<_> = (0..others)
-            .map(|_| {
-                let mut other = task::spawn(other.passed());
-                assert!(other.poll().is_pending());
-                other
-            })
-            .collect();
+        let _others: Vec<_> = (0..others).map(|_| pending_once(other.passed())).collect();
         let mut here = Box::pin(deadline.run(pending::<()>()));
-        assert!(task::spawn(here.as_mut()).poll().is_pending());
-        let mut there = task::spawn(here);
-        assert!(there.poll().is_pending());
+        drop(pending_once(here.as_mut()));
+        let mut there = pending_once(here);
         let call = deadline.run_in(ms(10), pending::<()>()).await;
         assert_eq!(call, Err(Ended::Passed));
         sleep(ms(39)).await;
@@ -132,11 +150,9 @@ async fn a_future_that_goes_to_another_task_is_ended_there() {
 async fn the_timer_of_a_task_that_was_cancelled_serves_the_next_task() {
     let deadline = TimingWheel::new().deadline_in(ms(50));
     let child = deadline.child_in(ms(20));
-    let mut cancelled = task::spawn(child.passed());
-    assert!(cancelled.poll().is_pending());
+    let cancelled = pending_once(child.passed());
     child.cancel();
-    let mut next = task::spawn(deadline.passed());
-    assert!(next.poll().is_pending());
+    let next = pending_once(deadline.passed());
     sleep(ms(51)).await;
     assert!(next.is_woken());
     assert_eq!((cancelled.await, next.await), (Ended::Cancelled, Ended::Passed));
@@ -147,10 +163,7 @@ async fn a_cancel_ends_children_and_not_the_parent() {
     let parent = TimingWheel::new().deadline_in(ms(50));
     let child = parent.child();
     let grandchild = child.child_in(ms(10));
-    let mut of_parent = task::spawn(parent.passed());
-    let mut of_grandchild = task::spawn(grandchild.passed());
-    assert!(of_parent.poll().is_pending());
-    assert!(of_grandchild.poll().is_pending());
+    let (of_parent, of_grandchild) = (pending_once(parent.passed()), pending_once(grandchild.passed()));
     child.cancel();
     assert!(of_grandchild.is_woken());
     assert_eq!(of_grandchild.await, Ended::Cancelled);
@@ -202,8 +215,7 @@ async fn a_dropped_tree_leaves_nothing() {
     for _ in 0..3 {
         let deadline = wheel.deadline_in(ms(1000));
         let child = deadline.child_in(ms(500));
-        let mut run = task::spawn(async move { child.run(pending::<()>()).await });
-        assert!(run.poll().is_pending());
+        let run = pending_once(async move { child.run(pending::<()>()).await });
         assert_eq!(wheel.pending(), 1);
         drop(deadline);
         assert_eq!(wheel.pending(), 1, "a future still waits");

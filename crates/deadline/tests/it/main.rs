@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use timingwheel_deadline::{Deadline, Ended};
 use tokio::task::JoinHandle;
+use tokio_test::task::{self, Spawn};
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -28,4 +29,11 @@ fn wait(deadline: &Deadline, limit: Duration) -> JoinHandle<Ended> {
 fn passed(deadline: &Deadline) -> JoinHandle<Ended> {
     let deadline = deadline.clone();
     tokio::spawn(async move { deadline.passed().await })
+}
+
+/// A future that was polled once, and waits.
+fn pending_once<F: Future>(future: F) -> Spawn<F> {
+    let mut waits = task::spawn(future);
+    assert!(waits.poll().is_pending());
+    waits
 }

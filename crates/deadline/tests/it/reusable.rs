@@ -7,7 +7,7 @@ use timingwheel_deadline::{Ended, ReusableDeadline};
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::task;
 
-use crate::ms;
+use crate::{ms, pending_once};
 
 #[tokio::test(start_paused = true)]
 async fn operations_do_not_move_the_timer() {
@@ -62,8 +62,7 @@ async fn a_call_ends_at_its_own_limit_which_begins_when_it_is_pending() {
         assert_eq!(call.await, Err(Ended::Passed));
         assert_eq!(start.elapsed(), ms(20));
         // After one that was armed for a call that is gone, and one that is later.
-        let mut dropped = task::spawn(deadline.run_in(ms(10), pending::<()>()));
-        assert!(dropped.poll().is_pending());
+        let dropped = pending_once(deadline.run_in(ms(10), pending::<()>()));
         drop(dropped);
         let start = Instant::now();
         assert_eq!(deadline.run_in(ms(30), pending::<()>()).await, Err(Ended::Passed));
@@ -78,8 +77,7 @@ async fn without_an_operation_there_is_no_deadline_and_the_end_of_the_wheel_chan
     deadline.run(sleep(ms(1_000_000))).await.unwrap();
     let start = Instant::now();
     deadline.start_in(ms(20));
-    let mut waits = task::spawn(deadline.run(pending::<()>()));
-    assert!(waits.poll().is_pending());
+    let waits = pending_once(deadline.run(pending::<()>()));
     wheel.shutdown();
     assert!(waits.is_woken());
     assert_eq!(waits.await, Err(Ended::Passed));

@@ -7,9 +7,8 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use timingwheel_deadline::{DeadlineCounters, DeadlineStats, Ended};
 use tokio::time::{advance, sleep};
-use tokio_test::task;
 
-use crate::ms;
+use crate::{ms, pending_once};
 
 /// How many requests came to their end.
 fn all(stats: &DeadlineStats) -> u64 {
@@ -74,8 +73,7 @@ async fn an_end_is_counted_in_its_own_depth_and_not_below() {
     for _ in 0..20 {
         deep = deep.child_in(ms(200));
     }
-    let mut waits = task::spawn(deep.passed());
-    assert!(waits.poll().is_pending());
+    let waits = pending_once(deep.passed());
     // A call's limit is as a child.
     assert!(child.run_in(ms(10), pending::<()>()).await.is_err());
     let other = request.child();
@@ -86,8 +84,7 @@ async fn an_end_is_counted_in_its_own_depth_and_not_below() {
     assert_eq!(stats.passed, [0, 1, 1, 0, 0, 0, 0, 0], "the child's, and the call's within");
     assert_eq!(stats.cancelled, [0, 0, 0, 1, 0, 0, 0, 0]);
     // The request ends, and what is left below with it.
-    let (mut a, mut b) = (task::spawn(request.passed()), task::spawn(other.run_in(ms(500), pending::<()>())));
-    assert!(a.poll().is_pending() && b.poll().is_pending());
+    let (a, b) = (pending_once(request.passed()), pending_once(other.run_in(ms(500), pending::<()>())));
     assert_eq!((a.await, b.await), (Ended::Passed, Err(Ended::Passed)));
     assert_eq!(counters.stats().passed, [1, 1, 1, 0, 0, 0, 0, 0]);
     // Those that are due together end by the one above.

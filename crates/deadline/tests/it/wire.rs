@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use timingwheel::TimingWheel;
 use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer, format_grpc_timeout, parse_grpc_timeout};
 use timingwheel_deadline::{Deadline, DeadlineCounters, DeadlineExt, Ended};
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::ms;
 
@@ -81,6 +81,14 @@ async fn a_server_makes_the_callers_time_current_and_bounds_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_time_runs_from_when_the_request_comes_in() {
+    let mut server = ServerLayer::new(&TimingWheel::new(), millis()).layer(service_fn(left));
+    let answer = server.ready().await.unwrap().call(request("x-time-left", "250"));
+    tokio::time::advance(ms(100)).await;
+    assert_eq!(answer.await.unwrap().extensions().get(), Some(&Some(ms(150))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_refuses_with_the_right_status() {
     let hangs = |_: Request<()>| pending::<Result<Response<()>, Infallible>>();
     let full = TimingWheel::builder().max_pending(0).build().unwrap();
@@ -131,6 +139,20 @@ async fn a_request_within_a_current_deadline_has_no_longer_than_that() {
         assert_eq!(response.extensions().get(), Some(&Some(ms(1000))));
     }
     assert_eq!(counters.stats().used[0], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_a_child_of_a_current_deadline() {
+    let wheel = TimingWheel::new();
+    let current = wheel.deadline_in(ms(1000));
+    let cancelled = current.clone();
+    let cancels = move |_: Request<()>| {
+        cancelled.cancel();
+        pending::<Result<Response<()>, Infallible>>()
+    };
+    let server = ServiceBuilder::new().layer(ServerLayer::new(&wheel, millis())).service_fn(cancels);
+    let response = current.scope(server.oneshot(request("x-time-left", "100"))).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[tokio::test(start_paused = true)]
