@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use crate::built_in::FixedRate;
 use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{Cancel, First, Record};
+use crate::record::{First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
-use crate::table::{Listed, Table, address};
+use crate::table::{List, Listed, Place, Table, address};
 use crate::task::{Once, Repeat, Unrun, Work};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
@@ -94,7 +94,7 @@ use crate::task::{Once, Repeat, Unrun, Work};
 /// # }
 /// ```
 pub struct Jobs<K> {
-    wheel: TimingWheel,
+    list: Arc<List<K>>,
     table: Arc<Table<K>>,
 }
 
@@ -110,7 +110,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// An empty list of jobs for this wheel.
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
-        Self { wheel: wheel.clone(), table: Arc::new(Table::new()) }
+        let table = Arc::new(Table::new());
+        Self { list: Arc::new(List { wheel: wheel.clone(), table: Arc::downgrade(&table) }), table }
     }
 
     /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::JobsExt::run_after) does.
@@ -127,7 +128,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, Once::new(self.wheel.sleep(delay), future))
+        self.add(key, Once::new(self.list.wheel.sleep(delay), future))
     }
 
     /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
@@ -142,7 +143,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, Once::new(self.wheel.sleep_until(instant), future))
+        self.add(key, Once::new(self.list.wheel.sleep_until(instant), future))
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
@@ -183,33 +184,40 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
     pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
-        self.add(key, Repeat::new(&self.wheel, schedule, make))
+        self.add(key, Repeat::new(&self.list.wheel, schedule, make))
     }
 
     fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
-        let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
-        // Armed before it is listed: what is refused leaves the list as it was. Until `work_at` its timer is in hand, so it
-        // does not run.
-        let armed = match record.arm(first, &mut work) {
-            Ok(Some(armed)) => armed,
+        let record = Record::new(Place { key, hash, list: self.list.clone() });
+        // Armed before it is listed: what is refused leaves the list as it was. It gets its code as it is listed, so it does not
+        // run before.
+        let replaced = match record.arm(first, &mut work) {
+            Ok(Some(armed)) => {
+                let (mut code, mut left) = (Some((work, None)), None);
+                let add = |record: &Arc<_>| {
+                    let armed = Record::add(record, code.take().expect("it is added once"), armed);
+                    left = armed.map(|armed| (record.clone(), armed));
+                };
+                let replaced = match self.table.list(record, add) {
+                    Ok(replaced) => replaced,
+                    Err(reason) => {
+                        let (work, _) = code.expect("it was not added");
+                        return Err(TryRunError::new(reason, work.code()));
+                    }
+                };
+                if let Some((record, armed)) = left {
+                    record.begin(armed);
+                }
+                replaced
+            }
             Ok(None) if self.table.is_shut_down() => {
                 return Err(TryRunError::new(Refused::by_jobs(), work.code()));
             }
-            Ok(None) => {
-                return Ok(self.take(hash, &record.slot.key).map(|job| job.cancel(Cancel::Pending).0));
-            }
+            Ok(None) => self.take(hash, &record.home().key),
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
-        let mut work = Some(work);
-        let give = || record.give(Some(&armed), work.take().expect("it is given once"), None);
-        match self.table.list(record.clone(), give) {
-            Ok(replaced) => {
-                record.work_at(armed.hand, armed.polled);
-                Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
-            }
-            Err(reason) => Err(TryRunError::new(reason, work.expect("it was not given").code())),
-        }
+        Ok(replaced.map(|job| job.cancel(false).0))
     }
 
     /// Removes the job with this [key](Self#keys), and returns the state in which the job was; `None` if there is none.
@@ -239,7 +247,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn remove(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Pending).0)
+        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(false).0)
     }
 
     /// Removes the job with this [key](Self#keys) as [`remove`](Self::remove) does, and ends a run that is going
@@ -266,7 +274,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn abort(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Abort).0)
+        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(true).0)
     }
 
     /// Where the job with this [key](Self#keys) stands now; `None` if there is none.
@@ -340,7 +348,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Moves the job with this [key](Self#keys) to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) the job never runs.
     pub fn reset_after(&self, key: &(impl Hash + Equivalent<K> + ?Sized), after: Duration) -> bool {
-        self.reset(key, after_now(&self.wheel, after))
+        self.reset(key, after_now(&self.list.wheel, after))
     }
 
     /// All keys, in no particular order, and where their jobs stand now.
@@ -351,7 +359,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        self.table.all().iter().map(|job| (job.slot.key().clone(), job.info())).collect()
+        self.table.all().iter().map(|job| (job.place().key.clone(), job.info())).collect()
     }
 
     /// How many keys there are.
@@ -430,21 +438,21 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.table.shut_down();
         for job in self.table.all() {
             // Before the job is cancelled, as it may panic.
-            let key = job.slot.key().clone();
-            let (info, _) = job.cancel(Cancel::KeepWork);
+            let key = job.place().key.clone();
+            let (info, future) = job.stop();
             match info.state {
                 JobState::Running => running.push(job),
                 JobState::Pending | JobState::CouldNotRun => {
-                    self.table.take_at(job.hash, address(&job));
-                    not_begun.push(StoppedJob { key, info, future: job.slot.give_back() });
+                    self.table.take_at(job.place().hash, address(&job));
+                    not_begun.push(StoppedJob { key, info, future });
                 }
                 // One that ended just now is no loss.
                 JobState::Done | JobState::Panicked | JobState::Cancelled => {}
             }
         }
         let all_end = join_all(running.iter().map(|job| job.join()));
-        let is_in_time = self.wheel.timeout(limit, all_end).await.is_ok();
-        let aborted = running.iter().filter(|job| !is_in_time && job.cancel(Cancel::Abort).1).count();
+        let is_in_time = self.list.wheel.timeout(limit, all_end).await.is_ok();
+        let aborted = running.iter().filter(|job| !is_in_time && job.cancel(true).1).count();
         Ended { finished: running.len() - aborted, aborted, not_begun }
     }
 
@@ -466,7 +474,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 
 impl<K> Clone for Jobs<K> {
     fn clone(&self) -> Self {
-        Self { wheel: self.wheel.clone(), table: self.table.clone() }
+        Self { list: self.list.clone(), table: self.table.clone() }
     }
 }
 

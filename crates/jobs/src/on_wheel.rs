@@ -1,6 +1,5 @@
 //! The methods that make jobs, which a wheel gets by [`JobsExt`].
 
-use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -11,7 +10,7 @@ use crate::built_in::FixedRate;
 use crate::error::{Refused, TryRunError};
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
-use crate::record::{First, Record};
+use crate::record::{First, Record, discard};
 use crate::schedule::{Runs, Schedule};
 use crate::task::{Once, Repeat, Work};
 
@@ -273,19 +272,22 @@ fn launch<W: Work>(
     (first, mut work): (First, W),
 ) -> (Job<W::Output>, Option<(Refused, W)>) {
     let (tell, told) = oneshot::channel();
-    let record = Record::new(wheel, (), 0, Weak::new());
+    let record = Record::new(wheel.clone());
     let job = Job::new(record.clone(), told);
-    let armed = match record.arm(first, &mut work) {
-        Ok(armed) => armed,
+    match record.arm(first, &mut work) {
+        Ok(Some(armed)) => {
+            if let Some(armed) = record.add((work, Some(tell)), armed) {
+                record.begin(armed);
+            }
+        }
+        Ok(None) => {
+            record.finish(JobState::Done, None);
+            discard((work, Some(tell)), JobState::Done);
+        }
         Err(refused) => {
             record.finish(JobState::CouldNotRun, Some(refused.reason));
             return (job, Some((refused, work)));
         }
-    };
-    record.give(armed.as_ref(), work, Some(tell));
-    match armed {
-        Some(armed) => _ = record.work_at(armed.hand, armed.polled),
-        None => record.finish(JobState::Done, None),
     }
     (job, None)
 }

@@ -1,12 +1,13 @@
 //! When a job runs: one method, from the run before to the next.
 
-use std::sync::{Arc, Weak};
+use std::fmt;
+use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::{TimingWheel, Tolerance};
 use tokio::time::Instant;
 
-use crate::record::{AnySlot, Record};
+use crate::record::AnyJob;
 
 /// When the runs of a job are due. As in Go's `timingwheel`, a schedule computes the next run from the previous one.
 ///
@@ -463,14 +464,10 @@ pub(crate) fn later(instant: Instant, delay: Duration) -> Instant {
 /// The run that a repeating job waits for, from [`Schedule::attach`].
 ///
 /// It does not keep the job alive. A clone stands for the same run.
-#[derive(Clone, Debug)]
-pub struct PendingRun(Weak<Record<dyn AnySlot>>);
+#[derive(Clone)]
+pub struct PendingRun(pub(crate) Weak<dyn AnyJob>);
 
 impl PendingRun {
-    pub(crate) fn of(job: Arc<Record<dyn AnySlot>>) -> Self {
-        Self(Arc::downgrade(&job))
-    }
-
     /// Changes the schedule's last answer to `next`: moves the run there, or ends the job if `next` is `None`, unless the
     /// job's user has moved the run. Returns what has become of it.
     ///
@@ -523,6 +520,12 @@ impl PendingRun {
     /// ```
     pub fn replan(&self, next: Option<Instant>) -> Replanned {
         self.0.upgrade().map_or(Replanned::NotPending, |job| job.replan(next))
+    }
+}
+
+impl fmt::Debug for PendingRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingRun").finish_non_exhaustive()
     }
 }
 

@@ -14,8 +14,7 @@ use tokio::time::Instant;
 use crate::caught;
 use crate::error::{JobError, Kind, Refused};
 use crate::info::JobState;
-use crate::jobs::Key;
-use crate::record::{First, Record, Slot, timer};
+use crate::record::{AnyJob, Code, First, Home, Record, timer};
 use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
 
 /// A future of a job that has not run.
@@ -36,7 +35,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     const REPEATS: bool;
 
     /// Learns what moves its runs.
-    fn attach(&mut self, _run: PendingRun) {}
+    fn attach<J: AnyJob + 'static>(&mut self, _job: &Arc<J>) {}
 
     /// The next run, unless the schedule, which may have planned it, leaves it out.
     fn begin(&mut self, is_planned: bool) -> Option<Self::Run>;
@@ -108,8 +107,9 @@ impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
     type Run = F::Run;
     const REPEATS: bool = true;
 
-    fn attach(&mut self, run: PendingRun) {
-        self.schedule.attach(run);
+    fn attach<J: AnyJob + 'static>(&mut self, job: &Arc<J>) {
+        let job = Arc::downgrade(job);
+        self.schedule.attach(PendingRun(job));
     }
 
     fn begin(&mut self, is_planned: bool) -> Option<F::Run> {
@@ -157,23 +157,23 @@ pub(crate) fn unrun<W: Work>(work: W) -> Unrun {
 }
 
 /// A run of a job, in a task that may be dropped before its end, as where the runtime is shut down.
-pub(crate) struct Task<K: Key, W: Work> {
-    record: Arc<Record<Slot<K, W>>>,
+pub(crate) struct Task<H: Home, W: Work> {
+    record: Arc<Record<H, W>>,
     /// Until the job waits again, or is over.
-    work: Option<(W, Tell<W::Output>)>,
+    code: Option<Code<W>>,
 }
 
-impl<K: Key, W: Work> Drop for Task<K, W> {
+impl<H: Home, W: Work> Drop for Task<H, W> {
     fn drop(&mut self) {
-        if self.work.is_some() {
-            self.end(Err(Refused::by_wheel(&self.record.wheel, Error::shutdown()).into()));
+        if self.code.is_some() {
+            self.end(Err(Refused::by_wheel(self.record.wheel(), Error::shutdown()).into()));
         }
     }
 }
 
-impl<K: Key, W: Work> Task<K, W> {
-    pub(crate) const fn new(record: Arc<Record<Slot<K, W>>>, work: Option<(W, Tell<W::Output>)>) -> Self {
-        Self { record, work }
+impl<H: Home, W: Work> Task<H, W> {
+    pub(crate) const fn new(record: Arc<Record<H, W>>, code: Option<Code<W>>) -> Self {
+        Self { record, code }
     }
 
     pub(crate) async fn run(mut self, abort: AbortRegistration) {
@@ -188,7 +188,7 @@ impl<K: Key, W: Work> Task<K, W> {
     /// Runs, unless the run is left out.
     async fn answer(&mut self, abort: AbortRegistration) -> Result<Option<Answered<W>>, JobError> {
         let is_planned = self.record.begins().ok_or(JobError(Kind::Cancelled))?;
-        let Some((work, _)) = &mut self.work else { return Ok(None) };
+        let Some((work, _)) = &mut self.code else { return Ok(None) };
         let Some(run) = caught(|| work.begin(is_planned))? else { return Ok(None) };
         let mut run = pin!(Some(Abortable::new(run, abort)));
         let polls = AssertUnwindSafe(run.as_mut().as_pin_mut().expect("it is dropped below"));
@@ -201,15 +201,15 @@ impl<K: Key, W: Work> Task<K, W> {
 
     /// The job waits again, if there is a next run.
     fn go_on(&mut self, started: Instant, answer: Option<Answered<W>>) -> Result<(), JobError> {
-        let Some((work, _)) = &mut self.work else { return Ok(()) };
+        let Some((work, _)) = &mut self.code else { return Ok(()) };
         let previous = self.record.previous(started);
         let next = caught(|| work.next(answer, previous))?;
-        self.record.go_on(next, &mut self.work)
+        self.record.go_on(next, &mut self.code)
     }
 
     /// Ends the job, unless it waits again. Whoever is told finds the work dropped, and the record told.
     fn end(&mut self, ended: Result<(), JobError>) {
-        let Some((mut work, tell)) = self.work.take() else { return };
+        let Some((mut work, tell)) = self.code.take() else { return };
         let result = ended.map(|()| work.output());
         _ = caught(|| drop(work));
         let error = result.as_ref().err();
