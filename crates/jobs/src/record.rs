@@ -88,10 +88,10 @@ struct State<W: Work> {
     stage: Stage,
     /// While the job waits. A new job gets it as it is added.
     code: Option<Code<W>>,
-    /// When the run is due that the job waits for, or that is going on.
+    /// When the run is due that the job waits for, or that is going on, if its timer does not tell.
     due: Option<Instant>,
-    /// Until when the job waits for that run: later than `due` if it may be late. Stays at the end only if the job waited and
-    /// could not run.
+    /// Until when the job waited for that run when its timer was last taken in hand: later than `due` if it may be late. Stays
+    /// at the end only if the job waited and could not run.
     waits_until: Option<Instant>,
     /// Somebody else than the schedule has said when the run is due.
     is_users: bool,
@@ -135,12 +135,12 @@ fn is_refused(polled: &Polled) -> bool {
 /// A new job's timer, in the hand of whoever armed it, and when the run is due.
 pub(crate) struct Armed {
     sleep: Sleep,
-    due: Instant,
+    due: Option<Instant>,
     polled: Polled,
 }
 
-/// The first timer of a job, and when the run is due; `None` if it has no run at all.
-pub(crate) type First = Option<(Sleep, Instant)>;
+/// The first timer of a job, and when the run is due if the timer does not tell; `None` if it has no run at all.
+pub(crate) type First = Option<(Sleep, Option<Instant>)>;
 
 /// A timer for a run that may be late.
 pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Tolerance>) -> Sleep {
@@ -201,13 +201,16 @@ impl<H: Home, W: Work> Record<H, W> {
     pub(crate) fn add(&self, code: Code<W>, armed: Armed) -> Option<Armed> {
         let mut state = self.lock();
         state.code = Some(code);
-        state.wait_until(&armed.sleep, armed.due);
+        state.due = armed.due;
         match state.stage {
             Stage::InHand(Word { to: None, poll: false }) if armed.polled.is_pending() => {
                 state.stage = Stage::Waits(armed.sleep);
                 None
             }
-            _ => Some(armed),
+            _ => {
+                state.waits_until = Some(state.until(&armed.sleep));
+                Some(armed)
+            }
         }
     }
 
@@ -228,7 +231,8 @@ impl<H: Home, W: Work> Record<H, W> {
         }
         let Some(due) = moved.or(next.due) else { return Ok(()) };
         let mut sleep = timer(self.home.wheel(), due, next.tolerance);
-        state.wait_until(&sleep, due);
+        state.due = Some(due);
+        state.waits_until = Some(state.until(&sleep));
         state.is_users = moved.is_some() || next.is_users;
         state.code = code.take();
         let run = mem::replace(&mut state.stage, Stage::InHand(Word::default()));
@@ -251,6 +255,10 @@ impl<H: Home, W: Work> Record<H, W> {
     fn request(self: &Arc<Self>, mut state: Guard<'_, State<W>>, word: Word) -> bool {
         match mem::replace(&mut state.stage, Stage::InHand(word)) {
             Stage::Waits(sleep) => {
+                // A move notes that when it is made.
+                if word.to.is_none() {
+                    state.waits_until = Some(state.until(&sleep));
+                }
                 drop(state);
                 self.work_at(sleep, Poll::Pending)
             }
@@ -278,10 +286,11 @@ impl<H: Home, W: Work> Record<H, W> {
                     word.to = word.to.filter(|to| *to != made);
                     if is_made {
                         // A run that is moved to the past has missed nothing.
-                        let due = if polled.is_ready() { made.to.max(Instant::now()) } else { made.to };
-                        state.wait_until(&sleep, due);
+                        let is_late = polled.is_ready();
+                        state.due = Some(if is_late { made.to.max(Instant::now()) } else { made.to });
                         state.is_users = made.is_users;
                     }
+                    state.waits_until = Some(state.until(&sleep));
                 }
             }
             let Stage::InHand(word) = &mut state.stage else {
@@ -496,17 +505,19 @@ impl<H: Home, W: Work> AnyJob for Record<H, W> {
 }
 
 impl<W: Work> State<W> {
-    /// The job waits by this timer for a run.
-    fn wait_until(&mut self, sleep: &Sleep, due: Instant) {
-        (self.due, self.waits_until) = (Some(due), Some(sleep.deadline().max(due)));
+    /// Until when a job with this timer waits. A timer does not reach further than 292 years.
+    fn until(&self, sleep: &Sleep) -> Instant {
+        let deadline = sleep.deadline();
+        self.due.map_or(deadline, |due| deadline.max(due))
     }
 
     fn info(&self) -> JobInfo {
-        let (state, due) = match self.stage {
-            Stage::InHand(Word { to: Some(Move { to, .. }), .. }) => (JobState::Pending, Some(to)),
-            Stage::InHand(_) | Stage::Waits(_) => (JobState::Pending, self.waits_until),
+        let (state, due) = match &self.stage {
+            Stage::InHand(Word { to: Some(Move { to, .. }), .. }) => (JobState::Pending, Some(*to)),
+            Stage::InHand(_) => (JobState::Pending, self.waits_until),
+            Stage::Waits(sleep) => (JobState::Pending, Some(self.until(sleep))),
             Stage::Runs { .. } => (JobState::Running, None),
-            Stage::Over(over, _) => (over, self.waits_until),
+            Stage::Over(over, _) => (*over, self.waits_until),
         };
         JobInfo { state, due, refusals: self.refusals.into() }
     }

@@ -56,8 +56,7 @@ pub(crate) struct Once<F: Future>(Option<F>, Option<F::Output>);
 impl<F: Future> Once<F> {
     /// And its first timer.
     pub(crate) fn new(sleep: Sleep, future: F) -> (First, Self) {
-        let due = sleep.deadline();
-        (Some((sleep, due)), Self(Some(future), None))
+        (Some((sleep, None)), Self(Some(future), None))
     }
 }
 
@@ -96,7 +95,7 @@ impl<F: Runs, S: Schedule> Repeat<F, S> {
     /// And its first timer.
     pub(crate) fn new(wheel: &TimingWheel, mut schedule: S, make: F) -> (First, Self) {
         let first = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)));
-        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), due));
+        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), Some(due)));
         (first, Self { make, schedule, runs: 0 })
     }
 }
