@@ -16,7 +16,7 @@ use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
-use crate::table::{List, Listed, Place, Table, address};
+use crate::table::{Listed, Table, address};
 use crate::task::{Once, Repeat, Unrun, Work};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
@@ -94,7 +94,7 @@ use crate::task::{Once, Repeat, Unrun, Work};
 /// # }
 /// ```
 pub struct Jobs<K> {
-    list: Arc<List<K>>,
+    wheel: TimingWheel,
     table: Arc<Table<K>>,
 }
 
@@ -110,8 +110,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// An empty list of jobs for this wheel.
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
-        let table = Arc::new(Table::new());
-        Self { list: Arc::new(List { wheel: wheel.clone(), table: Arc::downgrade(&table) }), table }
+        Self { wheel: wheel.clone(), table: Arc::new(Table::new()) }
     }
 
     /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::JobsExt::run_after) does.
@@ -128,7 +127,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, Once::new(self.list.wheel.sleep(delay), future))
+        self.add(key, Once::new(self.wheel.sleep(delay), future))
     }
 
     /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
@@ -143,7 +142,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, Once::new(self.list.wheel.sleep_until(instant), future))
+        self.add(key, Once::new(self.wheel.sleep_until(instant), future))
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
@@ -184,12 +183,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
     pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
-        self.add(key, Repeat::new(&self.list.wheel, schedule, make))
+        self.add(key, Repeat::new(&self.wheel, schedule, make))
     }
 
     fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
-        let record = Record::new(Place { key, hash, list: self.list.clone() });
+        let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It gets its code as it is listed, so it does not
         // run before.
         let replaced = match record.arm(first, &mut work) {
@@ -207,14 +206,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
                     }
                 };
                 if let Some((record, armed)) = left {
-                    record.begin(armed);
+                    record.work_at(armed.sleep, armed.polled);
                 }
                 replaced
             }
             Ok(None) if self.table.is_shut_down() => {
                 return Err(TryRunError::new(Refused::by_jobs(), work.code()));
             }
-            Ok(None) => self.take(hash, &record.home().key),
+            Ok(None) => self.take(hash, &record.key),
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
         Ok(replaced.map(|job| job.cancel(false).0))
@@ -348,7 +347,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Moves the job with this [key](Self#keys) to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) the job never runs.
     pub fn reset_after(&self, key: &(impl Hash + Equivalent<K> + ?Sized), after: Duration) -> bool {
-        self.reset(key, after_now(&self.list.wheel, after))
+        self.reset(key, after_now(&self.wheel, after))
     }
 
     /// All keys, in no particular order, and where their jobs stand now.
@@ -359,7 +358,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        self.table.all().iter().map(|job| (job.place().key.clone(), job.info())).collect()
+        self.table.all().iter().map(|job| (job.key().clone(), job.info())).collect()
     }
 
     /// How many keys there are.
@@ -438,12 +437,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.table.shut_down();
         for job in self.table.all() {
             // Before the job is cancelled, as it may panic.
-            let key = job.place().key.clone();
+            let key = job.key().clone();
             let (info, future) = job.stop();
             match info.state {
                 JobState::Running => running.push(job),
                 JobState::Pending | JobState::CouldNotRun => {
-                    self.table.take_at(job.place().hash, address(&job));
+                    self.table.take_at(job.hash(), address(&job));
                     not_begun.push(StoppedJob { key, info, future });
                 }
                 // One that ended just now is no loss.
@@ -451,7 +450,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             }
         }
         let all_end = join_all(running.iter().map(|job| job.join()));
-        let is_in_time = self.list.wheel.timeout(limit, all_end).await.is_ok();
+        let is_in_time = self.wheel.timeout(limit, all_end).await.is_ok();
         let aborted = running.iter().filter(|job| !is_in_time && job.cancel(true).1).count();
         Ended { finished: running.len() - aborted, aborted, not_begun }
     }
@@ -474,7 +473,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 
 impl<K> Clone for Jobs<K> {
     fn clone(&self) -> Self {
-        Self { list: self.list.clone(), table: self.table.clone() }
+        Self { wheel: self.wheel.clone(), table: self.table.clone() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The methods that make jobs, which a wheel gets by [`JobsExt`].
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -272,12 +273,12 @@ fn launch<W: Work>(
     (first, mut work): (First, W),
 ) -> (Job<W::Output>, Option<(Refused, W)>) {
     let (tell, told) = oneshot::channel();
-    let record = Record::new(wheel.clone());
+    let record = Record::new(wheel, (), 0, Weak::new());
     let job = Job::new(record.clone(), told);
     match record.arm(first, &mut work) {
         Ok(Some(armed)) => {
             if let Some(armed) = record.add((work, Some(tell)), armed) {
-                record.begin(armed);
+                record.work_at(armed.sleep, armed.polled);
             }
         }
         Ok(None) => {

@@ -15,7 +15,8 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::ptr;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -29,30 +30,21 @@ use tokio::time::Instant;
 
 use crate::error::{JobError, Kind, Refused};
 use crate::info::{JobInfo, JobState, Join};
+use crate::jobs::Key;
 use crate::schedule::{Next, Previous, Replanned};
+use crate::table::Table;
 use crate::task::{Task, Tell, Unrun, Work, unrun};
 use crate::{Guard, Mutex, caught};
 
 /// A job.
-pub(crate) struct Record<H, W: Work> {
-    home: H,
+pub(crate) struct Record<K, W: Work> {
+    wheel: TimingWheel,
+    pub(crate) key: K,
+    /// The key's.
+    pub(crate) hash: u64,
+    /// Weak: a job that could not run stays listed, and must not keep the list.
+    table: Weak<Table<K>>,
     state: Mutex<State<W>>,
-}
-
-/// The wheel of a job, and the list in which it stands, if it has a key.
-pub(crate) trait Home: Send + Sync + 'static {
-    fn wheel(&self) -> &TimingWheel;
-
-    /// The job at this address is over.
-    fn over(&self, job: *const (), state: JobState);
-}
-
-impl Home for TimingWheel {
-    fn wheel(&self) -> &TimingWheel {
-        self
-    }
-
-    fn over(&self, _job: *const (), _state: JobState) {}
 }
 
 /// A job whose code is of any type.
@@ -134,9 +126,9 @@ fn is_refused(polled: &Polled) -> bool {
 
 /// A new job's timer, in the hand of whoever armed it, and when the run is due.
 pub(crate) struct Armed {
-    sleep: Sleep,
+    pub(crate) sleep: Sleep,
     due: Option<Instant>,
-    polled: Polled,
+    pub(crate) polled: Polled,
 }
 
 /// The first timer of a job, and when the run is due if the timer does not tell; `None` if it has no run at all.
@@ -154,9 +146,9 @@ pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Toleran
 /// How late a run is, at least, that counts as missed: as the tick of an interval.
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
-impl<H: Home, W: Work> Record<H, W> {
+impl<K: Key, W: Work> Record<K, W> {
     /// A job that is still to be armed and started.
-    pub(crate) fn new(home: H) -> Arc<Self> {
+    pub(crate) fn new(wheel: &TimingWheel, key: K, hash: u64, table: Weak<Table<K>>) -> Arc<Self> {
         let state = State {
             stage: Stage::InHand(Word::default()),
             code: None,
@@ -166,11 +158,7 @@ impl<H: Home, W: Work> Record<H, W> {
             refusals: 0,
             joins: Vec::new(),
         };
-        Arc::new(Self { home, state: Mutex::new(state) })
-    }
-
-    pub(crate) const fn home(&self) -> &H {
-        &self.home
+        Arc::new(Self { wheel: wheel.clone(), key, hash, table, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> Guard<'_, State<W>> {
@@ -183,7 +171,7 @@ impl<H: Home, W: Work> Record<H, W> {
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
     pub(crate) fn arm(self: &Arc<Self>, first: First, work: &mut W) -> Result<Option<Armed>, Refused> {
-        let wheel = self.home.wheel();
+        let wheel = &self.wheel;
         let refused = |error| Err(Refused::by_wheel(wheel, error));
         let Some((mut sleep, due)) = first else {
             return if wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
@@ -197,7 +185,7 @@ impl<H: Home, W: Work> Record<H, W> {
     }
 
     /// Gives a new job its code, and puts its timer down. If there is something to do with the timer, the caller
-    /// [goes on](Self::begin) with it: the job does not run before.
+    /// [works at](Self::work_at) it: the job does not run before.
     pub(crate) fn add(&self, code: Code<W>, armed: Armed) -> Option<Armed> {
         let mut state = self.lock();
         state.code = Some(code);
@@ -214,11 +202,6 @@ impl<H: Home, W: Work> Record<H, W> {
         }
     }
 
-    /// Goes on with the timer of a new job.
-    pub(crate) fn begin(self: &Arc<Self>, armed: Armed) {
-        self.work_at(armed.sleep, armed.polled);
-    }
-
     /// Goes on after a run: as its user has said during the run, or else as `next` says. Takes the code if there is a next
     /// run.
     pub(crate) fn go_on(self: &Arc<Self>, next: Next, code: &mut Option<Code<W>>) -> Result<(), JobError> {
@@ -230,7 +213,7 @@ impl<H: Home, W: Work> Record<H, W> {
             return Err(JobError(Kind::Cancelled));
         }
         let Some(due) = moved.or(next.due) else { return Ok(()) };
-        let mut sleep = timer(self.home.wheel(), due, next.tolerance);
+        let mut sleep = timer(&self.wheel, due, next.tolerance);
         state.due = Some(due);
         state.waits_until = Some(state.until(&sleep));
         state.is_users = moved.is_some() || next.is_users;
@@ -275,8 +258,8 @@ impl<H: Home, W: Work> Record<H, W> {
     }
 
     /// Does with the timer in hand what is asked of it, and puts it down. Tells whether the first move was in time.
-    fn work_at(self: &Arc<Self>, mut sleep: Sleep, mut polled: Polled) -> bool {
-        let wheel = self.home.wheel();
+    pub(crate) fn work_at(self: &Arc<Self>, mut sleep: Sleep, mut polled: Polled) -> bool {
+        let wheel = &self.wheel;
         let (mut moved, mut is_in_time, mut wait) = (None, None, Duration::from_millis(1));
         loop {
             let mut state = self.lock();
@@ -362,8 +345,10 @@ impl<H: Home, W: Work> Record<H, W> {
         let (joins, code) = (mem::take(&mut state.joins), state.code.take());
         drop(state);
         // Whoever cancels a job that waits has taken it out of the list.
-        if !was_pending || over != JobState::Cancelled {
-            self.home.over(std::ptr::from_ref(self).cast(), over);
+        if (!was_pending || over != JobState::Cancelled)
+            && let Some(table) = self.table.upgrade()
+        {
+            table.over(self.hash, ptr::from_ref(self).cast(), over);
         }
         for join in joins {
             _ = caught(|| join.send(over));
@@ -390,7 +375,7 @@ impl<H: Home, W: Work> Record<H, W> {
     pub(crate) fn previous(&self, started: Instant) -> Previous {
         let State { due, waits_until, .. } = *self.lock();
         let late = started.saturating_duration_since(waits_until.unwrap_or(started));
-        let missed = late > MISSED_AFTER.max(self.home.wheel().tick());
+        let missed = late > MISSED_AFTER.max(self.wheel.tick());
         Previous { due: due.unwrap_or(started), started, ended: Instant::now(), missed }
     }
 
@@ -426,15 +411,15 @@ pub(crate) fn discard<W: Work>((mut work, tell): Code<W>, over: JobState) {
 }
 
 /// By the wheel: the job is due, or the wheel has ended.
-impl<H: Home, W: Work> ArcWake for Record<H, W> {
+impl<K: Key, W: Work> ArcWake for Record<K, W> {
     fn wake_by_ref(job: &Arc<Self>) {
         job.request(job.lock(), Word { to: None, poll: true });
     }
 }
 
-impl<H: Home, W: Work> AnyJob for Record<H, W> {
+impl<K: Key, W: Work> AnyJob for Record<K, W> {
     fn wheel(&self) -> &TimingWheel {
-        self.home.wheel()
+        &self.wheel
     }
 
     fn info(&self) -> JobInfo {
@@ -443,7 +428,7 @@ impl<H: Home, W: Work> AnyJob for Record<H, W> {
 
     fn error(&self) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => Refused::by_wheel(self.home.wheel(), error).into(),
+            Stage::Over(_, Some(error)) => Refused::by_wheel(&self.wheel, error).into(),
             _ => JobError(Kind::Cancelled),
         }
     }

@@ -1,6 +1,5 @@
 //! When a job runs: one method, from the run before to the next.
 
-use std::fmt;
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -464,7 +463,7 @@ pub(crate) fn later(instant: Instant, delay: Duration) -> Instant {
 /// The run that a repeating job waits for, from [`Schedule::attach`].
 ///
 /// It does not keep the job alive. A clone stands for the same run.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PendingRun(pub(crate) Weak<dyn AnyJob>);
 
 impl PendingRun {
@@ -520,12 +519,6 @@ impl PendingRun {
     /// ```
     pub fn replan(&self, next: Option<Instant>) -> Replanned {
         self.0.upgrade().map_or(Replanned::NotPending, |job| job.replan(next))
-    }
-}
-
-impl fmt::Debug for PendingRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingRun").finish_non_exhaustive()
     }
 }
 

@@ -1,57 +1,35 @@
 //! The list of jobs by keys, in parts with a lock each. No code of a user's runs under a lock: keys are compared outside.
 
 use std::hash::RandomState;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use equivalent::Equivalent;
 use hashbrown::HashTable;
-use timingwheel::TimingWheel;
 
 use crate::error::Refused;
 use crate::info::JobState;
 use crate::jobs::Key;
-use crate::record::{AnyJob, Home, Record};
+use crate::record::{AnyJob, Record};
 use crate::task::Work;
 use crate::{Guard, Mutex};
 
 /// A job with a key.
 pub(crate) trait Keyed<K>: AnyJob {
-    fn place(&self) -> &Place<K>;
+    fn key(&self) -> &K;
+    fn hash(&self) -> u64;
 }
 
 /// A job in the table.
 pub(crate) type Listed<K> = Arc<dyn Keyed<K>>;
 
-/// The key of a job, and where it is listed.
-pub(crate) struct Place<K> {
-    pub(crate) key: K,
-    pub(crate) hash: u64,
-    pub(crate) list: Arc<List<K>>,
-}
-
-/// A list of jobs, as they know it.
-pub(crate) struct List<K> {
-    pub(crate) wheel: TimingWheel,
-    /// Weak: a job that could not run stays listed, and must not keep the list.
-    pub(crate) table: Weak<Table<K>>,
-}
-
-impl<K: Key> Home for Place<K> {
-    fn wheel(&self) -> &TimingWheel {
-        &self.list.wheel
+impl<K: Key, W: Work> Keyed<K> for Record<K, W> {
+    fn key(&self) -> &K {
+        &self.key
     }
 
-    fn over(&self, job: *const (), state: JobState) {
-        if let Some(table) = self.list.table.upgrade() {
-            table.over(self.hash, job, state);
-        }
-    }
-}
-
-impl<K: Key, W: Work> Keyed<K> for Record<Place<K>, W> {
-    fn place(&self) -> &Place<K> {
-        self.home()
+    fn hash(&self) -> u64 {
+        self.hash
     }
 }
 
@@ -152,7 +130,7 @@ impl<K> Table<K> {
             return (None, listed);
         };
         drop(part);
-        if key.equivalent(&first.place().key) {
+        if key.equivalent(first.key()) {
             return (Some(first), listed);
         }
         // Hardly ever there are others.
@@ -165,7 +143,7 @@ impl<K> Table<K> {
             .map(|entry| entry.job.clone())
             .collect();
         drop(part);
-        (same.into_iter().find(|job| key.equivalent(&job.place().key)), listed)
+        (same.into_iter().find(|job| key.equivalent(job.key())), listed)
     }
 
     /// Lists a job, calls `add` with it, and returns the one that had its key; unless the jobs were shut down.
@@ -177,7 +155,7 @@ impl<K> Table<K> {
     where
         K: Eq,
     {
-        let (hash, mut same, mut listed) = (job.place().hash, None::<Listed<K>>, None);
+        let (hash, mut same, mut listed) = (job.hash(), None::<Listed<K>>, None);
         loop {
             let mut part = self.part(hash);
             if part.is_shut_down {
@@ -194,7 +172,7 @@ impl<K> Table<K> {
                 return Ok(replaced);
             }
             drop(part);
-            (same, listed) = self.look_up(hash, &job.place().key);
+            (same, listed) = self.look_up(hash, job.key());
         }
     }
 }

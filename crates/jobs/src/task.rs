@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use crate::caught;
 use crate::error::{JobError, Kind, Refused};
 use crate::info::JobState;
-use crate::record::{AnyJob, Code, First, Home, Record, timer};
+use crate::jobs::Key;
+use crate::record::{AnyJob, Code, First, Record, timer};
 use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
 
 /// A future of a job that has not run.
@@ -156,13 +157,13 @@ pub(crate) fn unrun<W: Work>(work: W) -> Unrun {
 }
 
 /// A run of a job, in a task that may be dropped before its end, as where the runtime is shut down.
-pub(crate) struct Task<H: Home, W: Work> {
-    record: Arc<Record<H, W>>,
+pub(crate) struct Task<K: Key, W: Work> {
+    record: Arc<Record<K, W>>,
     /// Until the job waits again, or is over.
     code: Option<Code<W>>,
 }
 
-impl<H: Home, W: Work> Drop for Task<H, W> {
+impl<K: Key, W: Work> Drop for Task<K, W> {
     fn drop(&mut self) {
         if self.code.is_some() {
             self.end(Err(Refused::by_wheel(self.record.wheel(), Error::shutdown()).into()));
@@ -170,8 +171,8 @@ impl<H: Home, W: Work> Drop for Task<H, W> {
     }
 }
 
-impl<H: Home, W: Work> Task<H, W> {
-    pub(crate) const fn new(record: Arc<Record<H, W>>, code: Option<Code<W>>) -> Self {
+impl<K: Key, W: Work> Task<K, W> {
+    pub(crate) const fn new(record: Arc<Record<K, W>>, code: Option<Code<W>>) -> Self {
         Self { record, code }
     }
 
