@@ -34,17 +34,13 @@ use crate::schedule::after_now;
 /// # Panics
 /// If the handle is polled again after it was ready.
 pub struct Job<T> {
-    record: Arc<dyn AnyJob>,
+    pub(crate) record: Arc<dyn AnyJob>,
     /// Gone once it was told.
-    result: Option<oneshot::Receiver<Result<T, JobError>>>,
-    cancel_on_drop: bool,
+    pub(crate) result: Option<oneshot::Receiver<Result<T, JobError>>>,
+    pub(crate) cancel_on_drop: bool,
 }
 
 impl<T> Job<T> {
-    pub(crate) const fn new(record: Arc<dyn AnyJob>, result: oneshot::Receiver<Result<T, JobError>>) -> Self {
-        Self { record, result: Some(result), cancel_on_drop: false }
-    }
-
     /// Whether the job is over: neither pending nor running. Its result may still be to be awaited.
     #[must_use]
     pub fn is_finished(&self) -> bool {

@@ -188,7 +188,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 
     fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
-        let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
+        let record = Record::new(&self.wheel, &first, key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It gets its code as it is listed, so it does not
         // run before.
         let replaced = match record.arm(first, &mut work) {
@@ -206,14 +206,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
                     }
                 };
                 if let Some((record, armed)) = left {
-                    record.work_at(armed.sleep, armed.polled);
+                    record.work_at(armed);
                 }
                 replaced
             }
             Ok(None) if self.table.is_shut_down() => {
                 return Err(TryRunError::new(Refused::by_jobs(), work.code()));
             }
-            Ok(None) => self.take(hash, &record.key),
+            Ok(None) => self.table.take(hash, &record.key),
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
         Ok(replaced.map(|job| job.cancel(false).0))
@@ -246,7 +246,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn remove(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(false).0)
+        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(false).0)
     }
 
     /// Removes the job with this [key](Self#keys) as [`remove`](Self::remove) does, and ends a run that is going
@@ -273,7 +273,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn abort(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(true).0)
+        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(true).0)
     }
 
     /// Where the job with this [key](Self#keys) stands now; `None` if there is none.
@@ -458,16 +458,6 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// The job with this key.
     fn find(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
         self.table.find(self.table.hasher.hash_one(key), key)
-    }
-
-    /// Takes the job with this key out of the list.
-    fn take(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
-        loop {
-            let job = self.table.find(hash, key)?;
-            if self.table.take_at(hash, address(&job)).is_some() {
-                return Some(job);
-            }
-        }
     }
 }
 

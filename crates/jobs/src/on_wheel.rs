@@ -273,12 +273,12 @@ fn launch<W: Work>(
     (first, mut work): (First, W),
 ) -> (Job<W::Output>, Option<(Refused, W)>) {
     let (tell, told) = oneshot::channel();
-    let record = Record::new(wheel, (), 0, Weak::new());
-    let job = Job::new(record.clone(), told);
+    let record = Record::new(wheel, &first, (), 0, Weak::new());
+    let job = Job { record: record.clone(), result: Some(told), cancel_on_drop: false };
     match record.arm(first, &mut work) {
         Ok(Some(armed)) => {
             if let Some(armed) = record.add((work, Some(tell)), armed) {
-                record.work_at(armed.sleep, armed.polled);
+                record.work_at(armed);
             }
         }
         Ok(None) => {

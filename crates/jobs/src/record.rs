@@ -124,12 +124,8 @@ fn is_refused(polled: &Polled) -> bool {
     matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
 }
 
-/// A new job's timer, in the hand of whoever armed it, and when the run is due.
-pub(crate) struct Armed {
-    pub(crate) sleep: Sleep,
-    due: Option<Instant>,
-    pub(crate) polled: Polled,
-}
+/// A timer in the hand of whoever has armed it.
+pub(crate) type Armed = (Sleep, Polled);
 
 /// The first timer of a job, and when the run is due if the timer does not tell; `None` if it has no run at all.
 pub(crate) type First = Option<(Sleep, Option<Instant>)>;
@@ -147,12 +143,18 @@ pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Toleran
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
 impl<K: Key, W: Work> Record<K, W> {
-    /// A job that is still to be armed and started.
-    pub(crate) fn new(wheel: &TimingWheel, key: K, hash: u64, table: Weak<Table<K>>) -> Arc<Self> {
+    /// A job that is still to be armed and added.
+    pub(crate) fn new(
+        wheel: &TimingWheel,
+        first: &First,
+        key: K,
+        hash: u64,
+        table: Weak<Table<K>>,
+    ) -> Arc<Self> {
         let state = State {
             stage: Stage::InHand(Word::default()),
             code: None,
-            due: None,
+            due: first.as_ref().and_then(|(_, due)| *due),
             waits_until: None,
             is_users: false,
             refusals: 0,
@@ -171,35 +173,29 @@ impl<K: Key, W: Work> Record<K, W> {
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
     pub(crate) fn arm(self: &Arc<Self>, first: First, work: &mut W) -> Result<Option<Armed>, Refused> {
-        let wheel = &self.wheel;
-        let refused = |error| Err(Refused::by_wheel(wheel, error));
-        let Some((mut sleep, due)) = first else {
-            return if wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
+        let refused = |error| Err(Refused::by_wheel(&self.wheel, error));
+        let Some((mut sleep, _)) = first else {
+            return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
         };
         work.attach(self);
         match self.poll(&mut sleep) {
             Poll::Ready(Err(error)) => refused(error),
-            Poll::Ready(Ok(())) if wheel.is_ended() => refused(Error::shutdown()),
-            polled => Ok(Some(Armed { sleep, due, polled })),
+            Poll::Ready(Ok(())) if self.wheel.is_ended() => refused(Error::shutdown()),
+            polled => Ok(Some((sleep, polled))),
         }
     }
 
     /// Gives a new job its code, and puts its timer down. If there is something to do with the timer, the caller
     /// [works at](Self::work_at) it: the job does not run before.
-    pub(crate) fn add(&self, code: Code<W>, armed: Armed) -> Option<Armed> {
+    pub(crate) fn add(&self, code: Code<W>, (sleep, polled): Armed) -> Option<Armed> {
         let mut state = self.lock();
         state.code = Some(code);
-        state.due = armed.due;
-        match state.stage {
-            Stage::InHand(Word { to: None, poll: false }) if armed.polled.is_pending() => {
-                state.stage = Stage::Waits(armed.sleep);
-                None
-            }
-            _ => {
-                state.waits_until = Some(state.until(&armed.sleep));
-                Some(armed)
-            }
+        if polled.is_pending() && matches!(state.stage, Stage::InHand(Word { to: None, poll: false })) {
+            state.stage = Stage::Waits(sleep);
+            return None;
         }
+        state.waits_until = Some(state.until(&sleep));
+        Some((sleep, polled))
     }
 
     /// Goes on after a run: as its user has said during the run, or else as `next` says. Takes the code if there is a next
@@ -229,7 +225,7 @@ impl<K: Key, W: Work> Record<K, W> {
             let mut state = self.lock();
             state.refusals = state.refusals.saturating_add(1);
         }
-        self.work_at(sleep, polled);
+        self.work_at((sleep, polled));
         Ok(())
     }
 
@@ -243,7 +239,7 @@ impl<K: Key, W: Work> Record<K, W> {
                     state.waits_until = Some(state.until(&sleep));
                 }
                 drop(state);
-                self.work_at(sleep, Poll::Pending)
+                self.work_at((sleep, Poll::Pending))
             }
             Stage::InHand(before) => {
                 state.stage =
@@ -258,8 +254,7 @@ impl<K: Key, W: Work> Record<K, W> {
     }
 
     /// Does with the timer in hand what is asked of it, and puts it down. Tells whether the first move was in time.
-    pub(crate) fn work_at(self: &Arc<Self>, mut sleep: Sleep, mut polled: Polled) -> bool {
-        let wheel = &self.wheel;
+    pub(crate) fn work_at(self: &Arc<Self>, (mut sleep, mut polled): Armed) -> bool {
         let (mut moved, mut is_in_time, mut wait) = (None, None, Duration::from_millis(1));
         loop {
             let mut state = self.lock();
@@ -308,15 +303,15 @@ impl<K: Key, W: Work> Record<K, W> {
                     return is_in_time.unwrap_or(true);
                 }
                 Poll::Ready(Err(error)) => error,
-                Poll::Ready(Ok(())) if wheel.is_ended() => Error::shutdown(),
+                Poll::Ready(Ok(())) if self.wheel.is_ended() => Error::shutdown(),
                 Poll::Ready(Ok(()))
-                    if Handle::try_current().ok().map(|here| here.id()) == wheel.runtime_id() =>
+                    if Handle::try_current().ok().map(|here| here.id()) == self.wheel.runtime_id() =>
                 {
                     let (abort, start) = AbortHandle::new_pair();
                     state.stage = Stage::Runs { is_last: !W::REPEATS, moved: None, abort: Some(abort) };
                     let code = state.code.take();
                     drop(state);
-                    tokio::spawn(Task::new(self.clone(), code).run(start));
+                    tokio::spawn(Task { record: self.clone(), code }.run(start));
                     return is_in_time.unwrap_or(true);
                 }
                 Poll::Ready(Ok(())) => {

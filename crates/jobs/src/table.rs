@@ -121,6 +121,16 @@ impl<K> Table<K> {
         self.look_up(hash, key).0
     }
 
+    /// Takes the job with this key out.
+    pub(crate) fn take(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
+        loop {
+            let job = self.find(hash, key)?;
+            if self.take_at(hash, address(&job)).is_some() {
+                return Some(job);
+            }
+        }
+    }
+
     /// The job with this key, and how many had been listed in its part by then.
     fn look_up(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> (Option<Listed<K>>, Option<u64>) {
         let part = self.part(hash);

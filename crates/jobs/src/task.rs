@@ -158,9 +158,9 @@ pub(crate) fn unrun<W: Work>(work: W) -> Unrun {
 
 /// A run of a job, in a task that may be dropped before its end, as where the runtime is shut down.
 pub(crate) struct Task<K: Key, W: Work> {
-    record: Arc<Record<K, W>>,
+    pub(crate) record: Arc<Record<K, W>>,
     /// Until the job waits again, or is over.
-    code: Option<Code<W>>,
+    pub(crate) code: Option<Code<W>>,
 }
 
 impl<K: Key, W: Work> Drop for Task<K, W> {
@@ -172,10 +172,6 @@ impl<K: Key, W: Work> Drop for Task<K, W> {
 }
 
 impl<K: Key, W: Work> Task<K, W> {
-    pub(crate) const fn new(record: Arc<Record<K, W>>, code: Option<Code<W>>) -> Self {
-        Self { record, code }
-    }
-
     pub(crate) async fn run(mut self, abort: AbortRegistration) {
         let started = Instant::now();
         let ended = match self.answer(abort).await {
