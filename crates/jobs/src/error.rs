@@ -64,12 +64,6 @@ impl Refused {
     }
 }
 
-impl From<Refused> for JobError {
-    fn from(refused: Refused) -> Self {
-        Self(Kind::CouldNotRun(refused))
-    }
-}
-
 impl JobError {
     pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Self {
         Self(Kind::Panicked(Mutex::new(panic)))

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{Refused, TryRunError};
+use crate::error::TryRunError;
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{First, Record, discard};
@@ -267,11 +267,11 @@ impl JobsExt for TimingWheel {
     }
 }
 
-/// A job with a handle; and its code, if it was refused.
+/// A job with a handle; and its code in an error, if it was refused.
 fn launch<W: Work>(
     wheel: &TimingWheel,
     (first, mut work): (First, W),
-) -> (Job<W::Output>, Option<(Refused, W)>) {
+) -> (Job<W::Output>, Option<TryRunError<W::Code>>) {
     let (tell, told) = oneshot::channel();
     let record = Record::new(wheel, &first, (), 0, Weak::new());
     let job = Job { record: record.clone(), result: Some(told), cancel_on_drop: false };
@@ -287,15 +287,12 @@ fn launch<W: Work>(
         }
         Err(refused) => {
             record.finish(JobState::CouldNotRun, Some(refused.reason));
-            return (job, Some((refused, work)));
+            return (job, Some(TryRunError::new(refused, work.code())));
         }
     }
     (job, None)
 }
 
-fn tried<T, W: Work>((job, refused): (Job<T>, Option<(Refused, W)>)) -> Result<Job<T>, TryRunError<W::Code>> {
-    match refused {
-        Some((reason, work)) => Err(TryRunError::new(reason, work.code())),
-        None => Ok(job),
-    }
+fn tried<J, E>((job, refused): (J, Option<E>)) -> Result<J, E> {
+    refused.map_or(Ok(job), Err)
 }

@@ -423,7 +423,7 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
 
     fn error(&self) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => Refused::by_wheel(&self.wheel, error).into(),
+            Stage::Over(_, Some(error)) => JobError(Kind::CouldNotRun(Refused::by_wheel(&self.wheel, error))),
             _ => JobError(Kind::Cancelled),
         }
     }

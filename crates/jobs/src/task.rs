@@ -166,7 +166,8 @@ pub(crate) struct Task<K: Key, W: Work> {
 impl<K: Key, W: Work> Drop for Task<K, W> {
     fn drop(&mut self) {
         if self.code.is_some() {
-            self.end(Err(Refused::by_wheel(self.record.wheel(), Error::shutdown()).into()));
+            let ended = Refused::by_wheel(self.record.wheel(), Error::shutdown());
+            self.end(Err(JobError(Kind::CouldNotRun(ended))));
         }
     }
 }
