@@ -1,11 +1,11 @@
 //! Why a job has no output, and why one was refused.
 
 use std::any::Any;
+use std::sync::{Mutex, PoisonError};
 use std::{error, fmt};
 
 use timingwheel::{Error, TimingWheel};
 
-use crate::Mutex;
 use crate::info::JobState;
 
 /// Why a job has no output: it was cancelled or aborted, it panicked, or it could not run.
@@ -104,7 +104,7 @@ impl JobError {
     /// The error itself, if it is not that of a panic.
     pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Kind::Panicked(panic) => Ok(panic.into_inner()),
+            Kind::Panicked(panic) => Ok(panic.into_inner().unwrap_or_else(PoisonError::into_inner)),
             kind => Err(Self(kind)),
         }
     }
@@ -115,7 +115,7 @@ impl fmt::Display for JobError {
         match &self.0 {
             Kind::Cancelled => f.write_str("the job was cancelled"),
             Kind::Panicked(panic) => {
-                let panic = panic.lock();
+                let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
                 let text = panic.downcast_ref::<&str>().copied();
                 match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
                     Some(text) => write!(f, "the job panicked: {text}"),
@@ -166,7 +166,7 @@ impl<F> TryRunError<F> {
     /// The future, or the closure that makes futures, as it was given.
     #[must_use]
     pub fn into_inner(self) -> F {
-        self.job.into_inner()
+        self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
