@@ -194,17 +194,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         let replaced = match record.arm(first, &mut work) {
             Ok(Some(armed)) => {
                 let (mut code, mut left) = (Some((work, None)), None);
-                let add = |record: &Arc<_>| {
-                    let armed = Record::add(record, code.take().expect("it is added once"), armed);
+                let replaced = self.table.list(record, |record: &Arc<Record<K, W>>| {
+                    let armed = record.add(code.take().expect("it is added once"), armed);
                     left = armed.map(|armed| (record.clone(), armed));
-                };
-                let replaced = match self.table.list(record, add) {
-                    Ok(replaced) => replaced,
-                    Err(reason) => {
-                        let (work, _) = code.expect("it was not added");
-                        return Err(TryRunError::new(reason, work.code()));
-                    }
-                };
+                });
+                if let Some((work, _)) = code {
+                    return Err(TryRunError::new(Refused::by_jobs(), work.code()));
+                }
                 if let Some((record, armed)) = left {
                     record.work_at(armed);
                 }

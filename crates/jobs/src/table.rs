@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use equivalent::Equivalent;
 use hashbrown::HashTable;
 
-use crate::error::Refused;
 use crate::info::JobState;
 use crate::jobs::Key;
 use crate::record::{AnyJob, Record};
@@ -156,12 +155,12 @@ impl<K> Table<K> {
         (same.into_iter().find(|job| key.equivalent(job.key())), listed)
     }
 
-    /// Lists a job, calls `add` with it, and returns the one that had its key; unless the jobs were shut down.
+    /// Lists a job, calls `add` with it, and returns the one that had its key. If the jobs were shut down, it does neither.
     pub(crate) fn list<J: Keyed<K> + 'static>(
         &self,
         job: Arc<J>,
         add: impl FnOnce(&Arc<J>),
-    ) -> Result<Option<Listed<K>>, Refused>
+    ) -> Option<Listed<K>>
     where
         K: Eq,
     {
@@ -169,7 +168,7 @@ impl<K> Table<K> {
         loop {
             let mut part = self.part(hash);
             if part.is_shut_down {
-                return Err(Refused::by_jobs());
+                return None;
             }
             // Another that was listed after the look may have the key.
             let is_free = || part.jobs.find(hash, |entry| entry.hash == hash).is_none();
@@ -179,7 +178,7 @@ impl<K> Table<K> {
                 // `same` itself, which may be the last reference, is dropped without the lock.
                 let replaced = same.as_ref().and_then(|same| part.take(hash, address(same)));
                 part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
-                return Ok(replaced);
+                return replaced;
             }
             drop(part);
             (same, listed) = self.look_up(hash, job.key());
