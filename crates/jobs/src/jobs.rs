@@ -435,14 +435,14 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             // Before the job is cancelled, as it may panic.
             let key = job.key().clone();
             let (info, future) = job.stop();
-            match info.state {
-                JobState::Running => running.push(job),
-                JobState::Pending | JobState::CouldNotRun => {
-                    self.table.take_at(job.hash(), address(&job));
-                    not_begun.push(StoppedJob { key, info, future });
-                }
-                // One that ended just now is no loss.
-                JobState::Done | JobState::Panicked | JobState::Cancelled => {}
+            if info.state == JobState::Running {
+                running.push(job);
+                continue;
+            }
+            // Also one that ended just now, and is about to leave the list.
+            self.table.take_at(job.hash(), address(&job));
+            if matches!(info.state, JobState::Pending | JobState::CouldNotRun) {
+                not_begun.push(StoppedJob { key, info, future });
             }
         }
         let all_end = join_all(running.iter().map(|job| job.join()));
