@@ -7,7 +7,6 @@ use std::{error, fmt};
 use timingwheel::{Error, TimingWheel};
 
 use crate::info::JobState;
-use crate::lock;
 
 /// Why a job has no output: it was cancelled or aborted, it panicked, or it could not run.
 ///
@@ -65,12 +64,6 @@ impl Refused {
     }
 }
 
-impl From<Refused> for JobError {
-    fn from(refused: Refused) -> Self {
-        Self(Kind::CouldNotRun(refused))
-    }
-}
-
 impl JobError {
     pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Self {
         Self(Kind::Panicked(Mutex::new(panic)))
@@ -122,7 +115,7 @@ impl fmt::Display for JobError {
         match &self.0 {
             Kind::Cancelled => f.write_str("the job was cancelled"),
             Kind::Panicked(panic) => {
-                let panic = lock(panic);
+                let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
                 let text = panic.downcast_ref::<&str>().copied();
                 match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
                     Some(text) => write!(f, "the job panicked: {text}"),

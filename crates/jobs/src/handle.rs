@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::error::JobError;
 use crate::info::JobState;
-use crate::record::{AnySlot, Cancel, Record};
+use crate::record::AnyJob;
 use crate::schedule::after_now;
 
 /// A job, from [`run_after`](crate::JobsExt::run_after) and its kin, or a [`Repeating`] one from
@@ -34,20 +34,13 @@ use crate::schedule::after_now;
 /// # Panics
 /// If the handle is polled again after it was ready.
 pub struct Job<T> {
-    record: Arc<Record<dyn AnySlot>>,
+    pub(crate) record: Arc<dyn AnyJob>,
     /// Gone once it was told.
-    result: Option<oneshot::Receiver<Result<T, JobError>>>,
-    cancel_on_drop: bool,
+    pub(crate) result: Option<oneshot::Receiver<Result<T, JobError>>>,
+    pub(crate) cancel_on_drop: bool,
 }
 
 impl<T> Job<T> {
-    pub(crate) const fn new(
-        record: Arc<Record<dyn AnySlot>>,
-        result: oneshot::Receiver<Result<T, JobError>>,
-    ) -> Self {
-        Self { record, result: Some(result), cancel_on_drop: false }
-    }
-
     /// Whether the job is over: neither pending nor running. Its result may still be to be awaited.
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -95,7 +88,7 @@ impl<T> Job<T> {
     pub fn time_left(&self) -> Option<Duration> {
         let info = self.record.info();
         let due = info.due.filter(|_| info.state == JobState::Pending)?;
-        Some(due.saturating_duration_since(after_now(&self.record.wheel, Duration::ZERO)))
+        Some(due.saturating_duration_since(after_now(self.record.wheel(), Duration::ZERO)))
     }
 
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
@@ -134,13 +127,13 @@ impl<T> Job<T> {
     /// # }
     /// ```
     pub fn reset(&self, deadline: Instant) -> bool {
-        self.record.reset(deadline)
+        self.record.clone().reset(deadline)
     }
 
     /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) it never runs.
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.record.reset(after_now(&self.record.wheel, after))
+        self.reset(after_now(self.record.wheel(), after))
     }
 
     /// Cancels the job and returns whether that was in time. Then the job never runs, and this call drops its future. A
@@ -152,7 +145,7 @@ impl<T> Job<T> {
     /// # Panics
     /// If dropping the job's future does.
     pub fn cancel(&self) -> bool {
-        self.record.cancel(Cancel::Pending).1
+        self.record.cancel(false).1
     }
 
     /// Cancels the job if it is pending, and aborts it if it runs. Returns whether it did either: not if the job was
@@ -181,7 +174,7 @@ impl<T> Job<T> {
     /// # }
     /// ```
     pub fn abort(&self) -> bool {
-        self.record.cancel(Cancel::Abort).1
+        self.record.cancel(true).1
     }
 
     /// Cancels the job when this handle is dropped, if that is in time.
@@ -233,7 +226,7 @@ impl<T> FusedFuture for Job<T> {
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
         if self.cancel_on_drop {
-            self.record.cancel(Cancel::Pending);
+            self.record.cancel(false);
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::built_in::FixedRate;
 use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{Cancel, First, Record};
+use crate::record::{First, Record};
 use crate::schedule::{Runs, Schedule, after_now};
 use crate::table::{Listed, Table, address};
 use crate::task::{Once, Repeat, Unrun, Work};
@@ -188,28 +188,31 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 
     fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
         let hash = self.table.hasher.hash_one(&key);
-        let record = Record::new(&self.wheel, key, hash, Arc::downgrade(&self.table));
-        // Armed before it is listed: what is refused leaves the list as it was. Until `work_at` its timer is in hand, so it
-        // does not run.
-        let armed = match record.arm(first, &mut work) {
-            Ok(Some(armed)) => armed,
+        let record = Record::new(&self.wheel, &first, key, hash, Arc::downgrade(&self.table));
+        // Armed before it is listed: what is refused leaves the list as it was. It gets its code as it is listed, so it does not
+        // run before.
+        let replaced = match record.arm(first, &mut work) {
+            Ok(Some(armed)) => {
+                let (mut code, mut left) = (Some((work, None)), None);
+                let replaced = self.table.list(record, |record: &Arc<Record<K, W>>| {
+                    let armed = record.add(code.take().expect("it is added once"), armed);
+                    left = armed.map(|armed| (record.clone(), armed));
+                });
+                if let Some((work, _)) = code {
+                    return Err(TryRunError::new(Refused::by_jobs(), work.code()));
+                }
+                if let Some((record, armed)) = left {
+                    record.work_at(armed);
+                }
+                replaced
+            }
             Ok(None) if self.table.is_shut_down() => {
                 return Err(TryRunError::new(Refused::by_jobs(), work.code()));
             }
-            Ok(None) => {
-                return Ok(self.take(hash, &record.slot.key).map(|job| job.cancel(Cancel::Pending).0));
-            }
+            Ok(None) => self.table.take(hash, &record.key),
             Err(reason) => return Err(TryRunError::new(reason, work.code())),
         };
-        let mut work = Some(work);
-        let give = || record.give(Some(&armed), work.take().expect("it is given once"), None);
-        match self.table.list(record.clone(), give) {
-            Ok(replaced) => {
-                record.work_at(armed.hand, armed.polled);
-                Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
-            }
-            Err(reason) => Err(TryRunError::new(reason, work.expect("it was not given").code())),
-        }
+        Ok(replaced.map(|job| job.cancel(false).0))
     }
 
     /// Removes the job with this [key](Self#keys), and returns the state in which the job was; `None` if there is none.
@@ -239,7 +242,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn remove(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Pending).0)
+        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(false).0)
     }
 
     /// Removes the job with this [key](Self#keys) as [`remove`](Self::remove) does, and ends a run that is going
@@ -266,7 +269,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn abort(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(Cancel::Abort).0)
+        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(true).0)
     }
 
     /// Where the job with this [key](Self#keys) stands now; `None` if there is none.
@@ -351,7 +354,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        self.table.all().iter().map(|job| (job.slot.key().clone(), job.info())).collect()
+        self.table.all().iter().map(|job| (job.key().clone(), job.info())).collect()
     }
 
     /// How many keys there are.
@@ -430,37 +433,27 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.table.shut_down();
         for job in self.table.all() {
             // Before the job is cancelled, as it may panic.
-            let key = job.slot.key().clone();
-            let (info, _) = job.cancel(Cancel::KeepWork);
-            match info.state {
-                JobState::Running => running.push(job),
-                JobState::Pending | JobState::CouldNotRun => {
-                    self.table.take_at(job.hash, address(&job));
-                    not_begun.push(StoppedJob { key, info, future: job.slot.give_back() });
-                }
-                // One that ended just now is no loss.
-                JobState::Done | JobState::Panicked | JobState::Cancelled => {}
+            let key = job.key().clone();
+            let (info, future) = job.stop();
+            if info.state == JobState::Running {
+                running.push(job);
+                continue;
+            }
+            // Also one that ended just now, and is about to leave the list.
+            self.table.take_at(job.hash(), address(&job));
+            if matches!(info.state, JobState::Pending | JobState::CouldNotRun) {
+                not_begun.push(StoppedJob { key, info, future });
             }
         }
         let all_end = join_all(running.iter().map(|job| job.join()));
         let is_in_time = self.wheel.timeout(limit, all_end).await.is_ok();
-        let aborted = running.iter().filter(|job| !is_in_time && job.cancel(Cancel::Abort).1).count();
+        let aborted = running.iter().filter(|job| !is_in_time && job.cancel(true).1).count();
         Ended { finished: running.len() - aborted, aborted, not_begun }
     }
 
     /// The job with this key.
     fn find(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
         self.table.find(self.table.hasher.hash_one(key), key)
-    }
-
-    /// Takes the job with this key out of the list.
-    fn take(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
-        loop {
-            let job = self.table.find(hash, key)?;
-            if self.table.take_at(hash, address(&job)).is_some() {
-                return Some(job);
-            }
-        }
     }
 }
 

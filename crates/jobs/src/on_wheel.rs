@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{Refused, TryRunError};
+use crate::error::TryRunError;
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
-use crate::record::{First, Record};
+use crate::record::{First, Record, discard};
 use crate::schedule::{Runs, Schedule};
 use crate::task::{Once, Repeat, Work};
 
@@ -267,32 +267,32 @@ impl JobsExt for TimingWheel {
     }
 }
 
-/// A job with a handle; and its code, if it was refused.
+/// A job with a handle; and its code in an error, if it was refused.
 fn launch<W: Work>(
     wheel: &TimingWheel,
     (first, mut work): (First, W),
-) -> (Job<W::Output>, Option<(Refused, W)>) {
+) -> (Job<W::Output>, Option<TryRunError<W::Code>>) {
     let (tell, told) = oneshot::channel();
-    let record = Record::new(wheel, (), 0, Weak::new());
-    let job = Job::new(record.clone(), told);
-    let armed = match record.arm(first, &mut work) {
-        Ok(armed) => armed,
+    let record = Record::new(wheel, &first, (), 0, Weak::new());
+    let job = Job { record: record.clone(), result: Some(told), cancel_on_drop: false };
+    match record.arm(first, &mut work) {
+        Ok(Some(armed)) => {
+            if let Some(armed) = record.add((work, Some(tell)), armed) {
+                record.work_at(armed);
+            }
+        }
+        Ok(None) => {
+            record.finish(JobState::Done, None);
+            discard((work, Some(tell)), JobState::Done);
+        }
         Err(refused) => {
             record.finish(JobState::CouldNotRun, Some(refused.reason));
-            return (job, Some((refused, work)));
+            return (job, Some(TryRunError::new(refused, work.code())));
         }
-    };
-    record.give(armed.as_ref(), work, Some(tell));
-    match armed {
-        Some(armed) => _ = record.work_at(armed.hand, armed.polled),
-        None => record.finish(JobState::Done, None),
     }
     (job, None)
 }
 
-fn tried<T, W: Work>((job, refused): (Job<T>, Option<(Refused, W)>)) -> Result<Job<T>, TryRunError<W::Code>> {
-    match refused {
-        Some((reason, work)) => Err(TryRunError::new(reason, work.code())),
-        None => Ok(job),
-    }
+fn tried<J, E>((job, refused): (J, Option<E>)) -> Result<J, E> {
+    refused.map_or(Ok(job), Err)
 }

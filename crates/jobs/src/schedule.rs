@@ -1,12 +1,12 @@
 //! When a job runs: one method, from the run before to the next.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::{TimingWheel, Tolerance};
 use tokio::time::Instant;
 
-use crate::record::{AnySlot, Record};
+use crate::record::AnyJob;
 
 /// When the runs of a job are due. As in Go's `timingwheel`, a schedule computes the next run from the previous one.
 ///
@@ -464,13 +464,9 @@ pub(crate) fn later(instant: Instant, delay: Duration) -> Instant {
 ///
 /// It does not keep the job alive. A clone stands for the same run.
 #[derive(Clone, Debug)]
-pub struct PendingRun(Weak<Record<dyn AnySlot>>);
+pub struct PendingRun(pub(crate) Weak<dyn AnyJob>);
 
 impl PendingRun {
-    pub(crate) fn of(job: Arc<Record<dyn AnySlot>>) -> Self {
-        Self(Arc::downgrade(&job))
-    }
-
     /// Changes the schedule's last answer to `next`: moves the run there, or ends the job if `next` is `None`, unless the
     /// job's user has moved the run. Returns what has become of it.
     ///

@@ -1,19 +1,36 @@
 //! The list of jobs by keys, in parts with a lock each. No code of a user's runs under a lock: keys are compared outside.
 
 use std::hash::RandomState;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use equivalent::Equivalent;
 use hashbrown::HashTable;
 
-use crate::error::Refused;
 use crate::info::JobState;
-use crate::lock;
-use crate::record::{Keyed, Record};
+use crate::jobs::Key;
+use crate::record::{AnyJob, Record};
+use crate::task::Work;
+use crate::{Guard, Mutex};
+
+/// A job with a key.
+pub(crate) trait Keyed<K>: AnyJob {
+    fn key(&self) -> &K;
+    fn hash(&self) -> u64;
+}
 
 /// A job in the table.
-pub(crate) type Listed<K> = Arc<Record<dyn Keyed<K>>>;
+pub(crate) type Listed<K> = Arc<dyn Keyed<K>>;
+
+impl<K: Key, W: Work> Keyed<K> for Record<K, W> {
+    fn key(&self) -> &K {
+        &self.key
+    }
+
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+}
 
 /// So few that an empty table is small.
 const PARTS: usize = 64;
@@ -38,7 +55,7 @@ struct Entry<K> {
 }
 
 /// By which a job is known without its key.
-pub(crate) fn address<S: ?Sized>(job: &Arc<Record<S>>) -> *const () {
+pub(crate) fn address<K>(job: &Listed<K>) -> *const () {
     Arc::as_ptr(job).cast()
 }
 
@@ -56,31 +73,31 @@ impl<K> Table<K> {
     }
 
     /// The part in which a key with this hash is, if it is in any.
-    fn part(&self, hash: u64) -> MutexGuard<'_, Part<K>> {
+    fn part(&self, hash: u64) -> Guard<'_, Part<K>> {
         // Not by the bits that the part itself goes by: its lowest and highest ones.
         let number = (hash >> 32) % PARTS as u64;
-        lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
+        self.parts[usize::try_from(number).expect("less than the number of parts")].lock()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(|part| lock(part).jobs.len()).sum()
+        self.parts.iter().map(|part| part.lock().jobs.len()).sum()
     }
 
     /// From now on no job is listed.
     pub(crate) fn shut_down(&self) {
         for part in &self.parts {
-            lock(part).is_shut_down = true;
+            part.lock().is_shut_down = true;
         }
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
-        lock(&self.parts[0]).is_shut_down
+        self.parts[0].lock().is_shut_down
     }
 
     pub(crate) fn all(&self) -> Vec<Listed<K>> {
         let mut all = Vec::new();
         for part in &self.parts {
-            all.extend(lock(part).jobs.iter().map(|entry| entry.job.clone()));
+            all.extend(part.lock().jobs.iter().map(|entry| entry.job.clone()));
         }
         all
     }
@@ -103,40 +120,68 @@ impl<K> Table<K> {
         self.look_up(hash, key).0
     }
 
+    /// Takes the job with this key out.
+    pub(crate) fn take(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> Option<Listed<K>> {
+        loop {
+            let job = self.find(hash, key)?;
+            if self.take_at(hash, address(&job)).is_some() {
+                return Some(job);
+            }
+        }
+    }
+
     /// The job with this key, and how many had been listed in its part by then.
     fn look_up(&self, hash: u64, key: &(impl Equivalent<K> + ?Sized)) -> (Option<Listed<K>>, Option<u64>) {
         let part = self.part(hash);
-        let listed = part.listed;
-        let mut under =
-            part.jobs.iter_hash(hash).filter(|entry| entry.hash == hash).map(|entry| entry.job.clone());
-        let (first, more) = (under.next(), under.collect::<Vec<_>>());
+        let listed = Some(part.listed);
+        let Some(first) = part.jobs.find(hash, |entry| entry.hash == hash).map(|entry| entry.job.clone())
+        else {
+            return (None, listed);
+        };
         drop(part);
-        (first.into_iter().chain(more).find(|job| key.equivalent(job.slot.key())), Some(listed))
+        if key.equivalent(first.key()) {
+            return (Some(first), listed);
+        }
+        // Hardly ever there are others.
+        let part = self.part(hash);
+        let listed = Some(part.listed);
+        let same: Vec<_> = part
+            .jobs
+            .iter_hash(hash)
+            .filter(|entry| entry.hash == hash)
+            .map(|entry| entry.job.clone())
+            .collect();
+        drop(part);
+        (same.into_iter().find(|job| key.equivalent(job.key())), listed)
     }
 
-    /// Lists a job, gives it its code by `give`, and returns the one that had its key; unless the jobs were shut down.
-    pub(crate) fn list(&self, job: Listed<K>, give: impl FnOnce()) -> Result<Option<Listed<K>>, Refused>
+    /// Lists a job, calls `add` with it, and returns the one that had its key. If the jobs were shut down, it does neither.
+    pub(crate) fn list<J: Keyed<K> + 'static>(
+        &self,
+        job: Arc<J>,
+        add: impl FnOnce(&Arc<J>),
+    ) -> Option<Listed<K>>
     where
         K: Eq,
     {
-        let (mut same, mut listed) = (None::<Listed<K>>, None);
+        let (hash, mut same, mut listed) = (job.hash(), None::<Listed<K>>, None);
         loop {
-            let mut part = self.part(job.hash);
+            let mut part = self.part(hash);
             if part.is_shut_down {
-                return Err(Refused::by_jobs());
+                return None;
             }
             // Another that was listed after the look may have the key.
-            let is_free = || part.jobs.find(job.hash, |entry| entry.hash == job.hash).is_none();
+            let is_free = || part.jobs.find(hash, |entry| entry.hash == hash).is_none();
             if listed == Some(part.listed) || is_free() {
                 part.listed += 1;
-                give();
+                add(&job);
                 // `same` itself, which may be the last reference, is dropped without the lock.
-                let replaced = same.as_ref().and_then(|same| part.take(same.hash, address(same)));
-                part.jobs.insert_unique(job.hash, Entry { hash: job.hash, job }, |entry| entry.hash);
-                return Ok(replaced);
+                let replaced = same.as_ref().and_then(|same| part.take(hash, address(same)));
+                part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
+                return replaced;
             }
             drop(part);
-            (same, listed) = self.look_up(job.hash, job.slot.key());
+            (same, listed) = self.look_up(hash, job.key());
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::caught;
 use crate::error::{JobError, Kind, Refused};
 use crate::info::JobState;
 use crate::jobs::Key;
-use crate::record::{First, Record, Slot, timer};
+use crate::record::{AnyJob, Code, First, Record, timer};
 use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
 
 /// A future of a job that has not run.
@@ -36,7 +36,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     const REPEATS: bool;
 
     /// Learns what moves its runs.
-    fn attach(&mut self, _run: PendingRun) {}
+    fn attach<J: AnyJob + 'static>(&mut self, _job: &Arc<J>) {}
 
     /// The next run, unless the schedule, which may have planned it, leaves it out.
     fn begin(&mut self, is_planned: bool) -> Option<Self::Run>;
@@ -57,8 +57,7 @@ pub(crate) struct Once<F: Future>(Option<F>, Option<F::Output>);
 impl<F: Future> Once<F> {
     /// And its first timer.
     pub(crate) fn new(sleep: Sleep, future: F) -> (First, Self) {
-        let due = sleep.deadline();
-        (Some((sleep, due)), Self(Some(future), None))
+        (Some((sleep, None)), Self(Some(future), None))
     }
 }
 
@@ -97,7 +96,7 @@ impl<F: Runs, S: Schedule> Repeat<F, S> {
     /// And its first timer.
     pub(crate) fn new(wheel: &TimingWheel, mut schedule: S, make: F) -> (First, Self) {
         let first = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)));
-        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), due));
+        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), Some(due)));
         (first, Self { make, schedule, runs: 0 })
     }
 }
@@ -108,8 +107,9 @@ impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
     type Run = F::Run;
     const REPEATS: bool = true;
 
-    fn attach(&mut self, run: PendingRun) {
-        self.schedule.attach(run);
+    fn attach<J: AnyJob + 'static>(&mut self, job: &Arc<J>) {
+        let job = Arc::downgrade(job);
+        self.schedule.attach(PendingRun(job));
     }
 
     fn begin(&mut self, is_planned: bool) -> Option<F::Run> {
@@ -158,24 +158,21 @@ pub(crate) fn unrun<W: Work>(work: W) -> Unrun {
 
 /// A run of a job, in a task that may be dropped before its end, as where the runtime is shut down.
 pub(crate) struct Task<K: Key, W: Work> {
-    record: Arc<Record<Slot<K, W>>>,
+    pub(crate) record: Arc<Record<K, W>>,
     /// Until the job waits again, or is over.
-    work: Option<(W, Tell<W::Output>)>,
+    pub(crate) code: Option<Code<W>>,
 }
 
 impl<K: Key, W: Work> Drop for Task<K, W> {
     fn drop(&mut self) {
-        if self.work.is_some() {
-            self.end(Err(Refused::by_wheel(&self.record.wheel, Error::shutdown()).into()));
+        if self.code.is_some() {
+            let ended = Refused::by_wheel(self.record.wheel(), Error::shutdown());
+            self.end(Err(JobError(Kind::CouldNotRun(ended))));
         }
     }
 }
 
 impl<K: Key, W: Work> Task<K, W> {
-    pub(crate) const fn new(record: Arc<Record<Slot<K, W>>>, work: Option<(W, Tell<W::Output>)>) -> Self {
-        Self { record, work }
-    }
-
     pub(crate) async fn run(mut self, abort: AbortRegistration) {
         let started = Instant::now();
         let ended = match self.answer(abort).await {
@@ -188,7 +185,7 @@ impl<K: Key, W: Work> Task<K, W> {
     /// Runs, unless the run is left out.
     async fn answer(&mut self, abort: AbortRegistration) -> Result<Option<Answered<W>>, JobError> {
         let is_planned = self.record.begins().ok_or(JobError(Kind::Cancelled))?;
-        let Some((work, _)) = &mut self.work else { return Ok(None) };
+        let Some((work, _)) = &mut self.code else { return Ok(None) };
         let Some(run) = caught(|| work.begin(is_planned))? else { return Ok(None) };
         let mut run = pin!(Some(Abortable::new(run, abort)));
         let polls = AssertUnwindSafe(run.as_mut().as_pin_mut().expect("it is dropped below"));
@@ -201,15 +198,15 @@ impl<K: Key, W: Work> Task<K, W> {
 
     /// The job waits again, if there is a next run.
     fn go_on(&mut self, started: Instant, answer: Option<Answered<W>>) -> Result<(), JobError> {
-        let Some((work, _)) = &mut self.work else { return Ok(()) };
+        let Some((work, _)) = &mut self.code else { return Ok(()) };
         let previous = self.record.previous(started);
         let next = caught(|| work.next(answer, previous))?;
-        self.record.go_on(next, &mut self.work)
+        self.record.go_on(next, &mut self.code)
     }
 
     /// Ends the job, unless it waits again. Whoever is told finds the work dropped, and the record told.
     fn end(&mut self, ended: Result<(), JobError>) {
-        let Some((mut work, tell)) = self.work.take() else { return };
+        let Some((mut work, tell)) = self.code.take() else { return };
         let result = ended.map(|()| work.output());
         _ = caught(|| drop(work));
         let error = result.as_ref().err();

@@ -121,3 +121,13 @@ async fn a_schedule_sees_when_the_run_was_due_began_and_ended() {
     sleep(ms(1)).await;
     assert_eq!(*seen.lock().unwrap(), [(0, 0, 0, false), (10, 10, 40, false), (20, 40, 40, true)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_first_run_that_was_due_in_the_past_was_missed() {
+    let wheel = TimingWheel::new();
+    sleep(ms(200)).await;
+    let runs = Runs::new();
+    let past = FixedRate::new(ms(10)).starting_at(runs.start - ms(95));
+    runs.job(&wheel, past.with_missed_tick_behavior(BEHAVIORS[2]).times(2), &[]).await.unwrap();
+    assert_eq!(runs.began(), [0, 5]);
+}
