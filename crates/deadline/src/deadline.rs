@@ -95,13 +95,19 @@ impl Clone for Deadline {
 
 impl Drop for Deadline {
     fn drop(&mut self) {
+        // The waker of a task that was first here is dropped last, as that may panic.
+        let mut _first = None;
         // Not by recursion, which a long chain would take too deep.
         let mut next = self.child.take();
         while let Some(mut child) = next.and_then(Arc::into_inner) {
             let mut state = self.tree.lock();
             state.children.remove(child.index);
-            let _first = (state.first.node == Some(child.index)).then(|| mem::take(&mut state.first));
-            drop(self.tree.tend(state, None));
+            if state.first.node == Some(child.index) {
+                _first = Some(mem::take(&mut state.first));
+                drop(self.tree.tend(state, None));
+            } else {
+                drop(state);
+            }
             next = child.parent.child.take();
         }
         // The lock orders all else.

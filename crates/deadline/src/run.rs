@@ -39,7 +39,8 @@ impl<'a> Passed<'a> {
         let (tree, place) = (&deadline.tree, deadline.place());
         // No waker is cloned or dropped while the lock is held. It need not be known by its clone, so it is registered once.
         let mut clone = Some(cx.waker().clone());
-        let mut has_asked_wheel = false;
+        // For which time the wheel was asked. If the deadline moves meanwhile, it is asked again.
+        let mut asked = None;
         let mut state = tree.lock();
         loop {
             let (passes, end) = state.ends(place, *limit, None);
@@ -59,11 +60,14 @@ impl<'a> Passed<'a> {
                 drop(before);
                 state = tree.lock();
             } else if state.covers(passes) {
-                // If another task is the first by now, this one was woken, and that one will be earlier than it has to.
-                let at = &mut state.waiter(*slot).at;
-                *at = Some(at.map_or(passes, |at| at.min(passes)));
+                let waiter = state.waiter(*slot);
+                // If another task is the first by now, this one was woken. That one may be woken earlier than it has to, but by
+                // another deadline's time it might be too late.
+                if waiter.node == place {
+                    waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
+                }
                 return Poll::Pending;
-            } else if !mem::replace(&mut has_asked_wheel, true) {
+            } else if asked.replace(passes) != Some(passes) {
                 state = tree.tend(state, Some(passes)).unwrap_or_else(|| tree.lock());
             } else {
                 drop(state);
@@ -117,10 +121,10 @@ impl Own {
     /// If tokio has no timers here.
     #[cold]
     pub(crate) fn poll_until(&mut self, wheel: &TimingWheel, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = self.timeout.get_or_insert_with(|| Box::new(wheel.timeout_at(at, pending())));
-        if timeout.deadline() != at {
-            Pin::new(&mut **timeout).reset(at);
-        }
+        // A new one for each time: one that is moved wakes the task.
+        let before = self.timeout.take().filter(|before| before.deadline() == at);
+        let timeout =
+            self.timeout.insert(before.unwrap_or_else(|| Box::new(wheel.timeout_at(at, pending()))));
         pin!(coop::unconstrained(timeout)).poll(cx).map(drop)
     }
 

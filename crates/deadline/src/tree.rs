@@ -189,22 +189,27 @@ impl Tree {
             drop(state);
             drop(before);
             let (mut sleep, waker) = (self.wheel.sleep_until(at), Waker::from(self.clone()));
-            let timer = match sleep.poll_wait(&mut Context::from_waker(&waker)) {
-                Poll::Pending => Timer::Armed { at, _sleep: sleep },
-                Poll::Ready(result) => {
-                    drop(sleep);
-                    if result.is_ok() {
-                        own = own.filter(|own| *own > at);
-                        self.reach(at);
-                    } else {
-                        own = None;
-                        self.wake_below(None, self.lock(), |at| at.is_some());
-                    }
-                    Timer::Unarmed
+            match sleep.poll_wait(&mut Context::from_waker(&waker)) {
+                Poll::Pending => {
+                    state = self.lock();
+                    state.timer = Timer::Armed { at, _sleep: sleep };
+                    continue;
                 }
-            };
-            state = self.lock();
-            state.timer = timer;
+                Poll::Ready(Ok(())) => {
+                    own = own.filter(|own| *own > at);
+                    self.reach(at);
+                    state = self.lock();
+                    state.timer = Timer::Unarmed;
+                }
+                Poll::Ready(Err(_)) => {
+                    own = None;
+                    state = self.lock();
+                    // Under the same lock: a task that is woken must not find the timer taken, and count on it.
+                    state.timer = Timer::Unarmed;
+                    self.wake_below(None, state, |at| at.is_some());
+                    state = self.lock();
+                }
+            }
         }
     }
 

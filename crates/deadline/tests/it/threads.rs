@@ -1,15 +1,15 @@
 //! A tree that several threads use at once.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended, Passed};
 use tokio::time::{Instant, sleep};
 
 use crate::ms;
@@ -104,4 +104,34 @@ fn a_future_that_moves_to_another_task_as_the_timer_fires_leaves_the_wheel_at_re
     });
     fired.recv_timeout(Duration::from_secs(30)).expect("the wheel turns");
     first.abort();
+}
+
+/// Polls its future within `wake`, as some executors do.
+struct PollsAtOnce {
+    passed: Mutex<Passed<'static>>,
+    polls: AtomicUsize,
+}
+
+impl Wake for PollsAtOnce {
+    fn wake(self: Arc<Self>) {
+        assert!(self.polls.fetch_add(1, Ordering::Relaxed) < 10, "it is woken again and again");
+        let waker = self.clone().into();
+        if let Ok(mut passed) = self.passed.try_lock() {
+            _ = Pin::new(&mut *passed).poll(&mut Context::from_waker(&waker));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_polls_as_it_is_woken_asks_an_ended_wheel_a_few_times_and_no_more() {
+    let wheel = TimingWheel::new();
+    // The future keeps its own time to the end, and with it all of this.
+    let root: &'static Deadline = Box::leak(Box::new(wheel.deadline_in(ms(100_000))));
+    let task = Arc::new(PollsAtOnce { passed: Mutex::new(root.passed()), polls: AtomicUsize::new(0) });
+    task.clone().wake();
+    wheel.shutdown();
+    sleep(ms(10)).await;
+    assert!((2..10).contains(&task.polls.load(Ordering::Relaxed)), "it was woken");
+    root.cancel();
+    assert!(root.has_ended());
 }
