@@ -83,7 +83,6 @@ mod lists;
 mod models;
 mod operation;
 mod purgatory;
-mod race;
 mod watch;
 
 pub use error::WatchError;

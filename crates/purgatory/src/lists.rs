@@ -18,7 +18,6 @@ use std::{array, slice};
 use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
-use crate::race::Leave;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// So many that threads with different keys seldom meet. A power of two.
@@ -101,25 +100,6 @@ pub(crate) struct Lists<K> {
     hasher: RandomState,
 }
 
-/// An operation's part in the lists.
-pub(crate) struct Entry<K> {
-    pub(crate) lists: Arc<Lists<K>>,
-    pub(crate) places: Places<K>,
-}
-
-impl<K: Send + Sync> Leave for Entry<K> {
-    fn leave(&self) {
-        for (n, place) in self.places.all().iter().enumerate() {
-            let mut shard = self.lists.shard(place.hash);
-            // It may end before it is in all its lists.
-            let Some(item) = shard.remove(place.hash, place.number()) else { break };
-            shard.delayed -= usize::from(n == 0);
-            drop(shard);
-            drop(item);
-        }
-    }
-}
-
 struct Shard<K> {
     /// The oldest operation under each hash. Most keys have one.
     oldest: HashTable<Oldest<K>>,
@@ -198,19 +178,12 @@ impl<K> Lists<K> {
         let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
         let first = places.next().unwrap_or(Place::new(0, None));
         let Some(second) = places.next() else { return Places::One(first) };
-        let mut all: Vec<_> = [first, second].into_iter().chain(places).collect();
-        // Those with the same hash stand together then.
-        all.sort_by_key(|place| place.hash);
-        let mut kept = 0;
-        for n in 0..all.len() {
-            let mut alike = all[..kept].iter().rev().take_while(|other| other.hash == all[n].hash);
-            if !alike.any(|other| other.key == all[n].key) {
-                all.swap(kept, n);
-                kept += 1;
-            }
+        let mut all = HashTable::new();
+        for place in [first, second].into_iter().chain(places) {
+            all.entry(place.hash, |other: &Place<K>| other.key == place.key, |other| other.hash)
+                .or_insert(place);
         }
-        all.truncate(kept);
-        Places::Many(all.into())
+        Places::Many(all.into_iter().collect())
     }
 
     /// Adds an operation to all its lists, one after the other. Tells whether they take it; if one does not, the operation
@@ -259,6 +232,18 @@ impl<K> Lists<K> {
             later = if is_all { Vec::new() } else { self.shard(hash).some_later(hash, last + 1..end) };
         }
         count
+    }
+
+    /// Takes an operation out of all its lists.
+    pub(crate) fn remove(&self, places: &Places<K>) {
+        for (n, place) in places.all().iter().enumerate() {
+            let mut shard = self.shard(place.hash);
+            // It may end before it is in all its lists.
+            let Some(item) = shard.remove(place.hash, place.number()) else { break };
+            shard.delayed -= usize::from(n == 0);
+            drop(shard);
+            drop(item);
+        }
     }
 
     /// From now on takes no more operations.

@@ -1,21 +1,249 @@
-//! An operation as its lists and the wheel call it.
+//! An operation, and the race for it: a check completes it, a cancel or the deadline ends it, or its future is dropped. One
+//! of them wins.
+//!
+//! A thread that tries a condition takes it out of the operation, and alone decides how the operation goes on:
+//!
+//! | stage | the condition | next |
+//! |---|---|---|
+//! | open, waiting | here | tried, by the thread that takes the condition |
+//! | open, tried | with one thread | holds or panics: ended. Does not hold: tried again if a check came meanwhile; else ended if somebody asked for an end; else waiting |
+//! | withdrawn | with one thread | ended: the output is given back |
+//! | ended | dropped | nothing: the future takes the outcome |
+//!
+//! Nobody waits for the thread that tries. A check leaves a request to try the condition once more, because that thread
+//! may have looked before the change. A caller that wants to end the operation leaves a request too. So checks cannot lock
+//! each other out, no check is lost, and no output of a condition is thrown away for an end that came in between.
+//!
+//! One lock guards all of it. No code of a user's runs under that lock: conditions, wakers and outputs are taken out
+//! first.
 
+use std::cell::Cell;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::Arc;
+use std::task::Waker;
+use std::thread;
 
 use futures::task::ArcWake;
 use tokio::runtime::Handle;
 
+use crate::contained;
 use crate::error::WatchError;
-use crate::lists::{Entry, Listed, Places};
-use crate::race::{Leave, Race};
+use crate::lists::{Listed, Lists, Places};
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::watch::GiveBack;
+
+/// How often in a row a thread tries a condition again because checks came meanwhile. More come only from threads that
+/// check all the time.
+const RETRIES: usize = 16;
+
+thread_local! {
+    /// Which operation this thread is trying the condition of, by its address, so that a condition that checks its own key
+    /// is told apart. Where a condition checks others, the innermost.
+    static TRYING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How an operation ended, or the panic of its condition.
+pub(crate) type Outcome<T> = thread::Result<Result<T, WatchError>>;
 
 /// One block of memory for all that an operation is, but its timer, which the future has. The lists, the future and the
 /// wheel have references to it: it is the waker of its timer.
-pub(crate) type Operation<K, F, T> = Race<Entry<K>, F, T>;
+pub(crate) struct Operation<K, F, T> {
+    lists: Arc<Lists<K>>,
+    places: Places<K>,
+    stage: Mutex<Stage<F, T>>,
+}
+
+enum Stage<F, T> {
+    Open(Open<F>),
+    /// The future is gone, and a thread is trying the condition. This takes the output.
+    Withdrawn(GiveBack<T>),
+    /// With the outcome until the future takes it.
+    Ended(Option<Outcome<T>>),
+}
+
+struct Open<F> {
+    /// While the operation waits. Else a thread is trying it.
+    condition: Option<F>,
+    /// The condition is to be tried once more, by the thread that is trying it, or else by the task.
+    again: bool,
+    /// The operation ends for this reason unless its condition holds at the next try.
+    end: Option<WatchError>,
+    /// Of the task that awaits the operation, from its poll until it is woken. Woken and dropped without the lock.
+    waker: Option<Waker>,
+}
+
+/// Who has been asked to try a condition.
+#[derive(PartialEq, Eq)]
+enum Asked {
+    /// The task, or the thread that is trying the condition.
+    Somebody,
+    /// No task waits. The first to poll the operation will try the condition.
+    Nobody,
+    /// It is not pending any more.
+    TooLate,
+}
+
+impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
+    /// The caller has the condition.
+    pub(crate) fn new(lists: Arc<Lists<K>>, places: Places<K>) -> Self {
+        let open = Open { condition: None, again: false, end: None, waker: None };
+        Self { lists, places, stage: Mutex::new(Stage::Open(open)) }
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    fn is_tried_here(&self) -> bool {
+        // loom runs all threads of a model on one, and no condition of a model checks.
+        !cfg!(all(test, loom)) && TRYING.get() == self.address()
+    }
+
+    /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
+    fn take(&self, open: &mut Open<F>, end: Option<WatchError>) -> Option<F> {
+        if let Some(condition) = open.condition.take() {
+            open.again = false;
+            return Some(condition);
+        }
+        // Once somebody asked for an end, requests come too late.
+        if open.end.is_none() {
+            open.end = end;
+            open.again |= match end {
+                // A condition that checks its own key means the others.
+                None => !self.is_tried_here(),
+                // What held before the deadline has not failed, though the thread may have looked before that.
+                Some(why) => why != WatchError::Cancelled,
+            };
+        }
+        None
+    }
+
+    fn take_if_open(&self, end: Option<WatchError>) -> Option<F> {
+        match &mut *lock(&self.stage) {
+            Stage::Open(open) => self.take(open, end),
+            Stage::Withdrawn(_) | Stage::Ended(_) => None,
+        }
+    }
+
+    /// Tries the condition, which the caller has, until no check has come meanwhile. If it does not hold, the operation ends
+    /// for the reason `end`, or for that of which somebody has left a request. Returns the outcome if the operation ends,
+    /// after it has left its lists and dropped the condition. Otherwise the operation has the condition back; where checks
+    /// come again and again, its task is to try it.
+    pub(crate) fn run(&self, mut condition: F, end: Option<WatchError>) -> Option<Outcome<T>> {
+        let mut tries = 0;
+        let outcome = loop {
+            let before = TRYING.replace(self.address());
+            let tried = catch_unwind(AssertUnwindSafe(&mut condition));
+            TRYING.set(before);
+            match tried {
+                Ok(None) => {}
+                Ok(Some(output)) => break Ok(Ok(output)),
+                // It is not called again after a panic.
+                Err(panic) => break Err(panic),
+            }
+            tries += 1;
+            let mut stage = lock(&self.stage);
+            let Stage::Open(open) = &mut *stage else { break Ok(Err(WatchError::Cancelled)) };
+            let end = end.or(open.end);
+            if open.again && (tries <= RETRIES || end.is_some()) {
+                open.again = false;
+            } else if let Some(why) = end {
+                break Ok(Err(why));
+            } else {
+                open.condition = Some(condition);
+                if open.again {
+                    wake_task(stage);
+                }
+                return None;
+            }
+        };
+        self.leave(condition);
+        Some(outcome)
+    }
+
+    /// By the thread that has the condition, before the outcome shows.
+    fn leave(&self, condition: F) {
+        self.lists.remove(&self.places);
+        contained(move || drop(condition));
+    }
+
+    /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread has the condition,
+    /// leaves a request there. Tells whether this call completed the operation.
+    pub(crate) fn attempt(&self, end: Option<WatchError>) -> bool {
+        let Some(condition) = self.take_if_open(end) else { return false };
+        let Some(outcome) = self.run(condition, end) else { return false };
+        let is_complete = matches!(outcome, Ok(Ok(_)));
+        self.end(outcome);
+        is_complete
+    }
+
+    /// Ends the operation without a try, or leaves a request with the thread that has the condition. Tells whether this call
+    /// did.
+    pub(crate) fn end_untried(&self, why: WatchError) -> bool {
+        let Some(condition) = self.take_if_open(Some(why)) else { return false };
+        self.leave(condition);
+        self.end(Ok(Err(why)));
+        true
+    }
+
+    /// The end, by the thread that has had the condition. Wakes the task.
+    fn end(&self, outcome: Outcome<T>) {
+        let mut stage = lock(&self.stage);
+        match mem::replace(&mut *stage, Stage::Ended(None)) {
+            Stage::Withdrawn(heir) => {
+                drop(stage);
+                heir.give(Some(outcome));
+            }
+            Stage::Open(Open { waker, .. }) => {
+                *stage = Stage::Ended(Some(outcome));
+                drop(stage);
+                wake(waker);
+            }
+            Stage::Ended(_) => unreachable!("it ends once"),
+        }
+    }
+
+    /// Leaves the condition to the task, or to the thread that is trying it, for a try before the `end`.
+    fn ask_task(&self, end: Option<WatchError>) -> Asked {
+        let mut stage = lock(&self.stage);
+        let Stage::Open(open) = &mut *stage else { return Asked::TooLate };
+        if open.condition.is_none() {
+            self.take(open, end);
+            return Asked::Somebody;
+        }
+        open.again = true;
+        open.end = end.or(open.end);
+        let asked = if open.waker.is_some() { Asked::Somebody } else { Asked::Nobody };
+        wake_task(stage);
+        asked
+    }
+
+    /// The deadline has come: asks the task, or the thread that is trying the condition, for the last try. Tells whether
+    /// neither is there.
+    pub(crate) fn expire(&self) -> bool {
+        self.ask_task(Some(WatchError::Expired)) == Asked::Nobody
+    }
+}
+
+/// Lets go of the lock, and wakes the task.
+fn wake_task<F, T>(mut stage: MutexGuard<'_, Stage<F, T>>) {
+    let Stage::Open(open) = &mut *stage else { return };
+    let waker = open.waker.take();
+    drop(stage);
+    wake(waker);
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contained(|| waker.wake());
+    }
+}
 
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Operation<K, F, T> {
     fn places(&self) -> &Places<K> {
-        &self.lists.places
+        &self.places
     }
 
     fn check(&self) -> bool {
@@ -23,11 +251,77 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
     }
 
     fn check_in_task(&self) -> bool {
-        self.ask_task()
+        self.ask_task(None) != Asked::TooLate
     }
 
     fn cancel(&self) -> bool {
         self.end_untried(WatchError::Cancelled)
+    }
+}
+
+/// An operation as its future has it.
+pub(crate) trait Awaited<T>: Send + Sync {
+    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries a condition that was left to the task.
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>>;
+
+    /// The future is dropped: `heir` takes an output, now, or from the thread that is trying the condition.
+    fn withdraw(&self, heir: GiveBack<T>);
+}
+
+impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Operation<K, F, T> {
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
+        // The first poll surely needs one.
+        let mut new = is_first.then(|| waker.clone());
+        let condition = loop {
+            let mut stage = lock(&self.stage);
+            let open = match &mut *stage {
+                Stage::Open(open) => open,
+                Stage::Ended(outcome) => return outcome.take(),
+                Stage::Withdrawn(_) => unreachable!("its future is here"),
+            };
+            if new.is_none() && !open.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
+                // A clone is made, and the one before dropped, without the lock.
+                drop(stage);
+                new = Some(waker.clone());
+                continue;
+            }
+            if new.is_some() {
+                mem::swap(&mut open.waker, &mut new);
+            }
+            let is_asked = open.again || open.end.is_some();
+            break if is_asked { self.take(open, None) } else { None };
+        };
+        if new.is_some() {
+            contained(move || drop(new));
+        }
+        let outcome = self.run(condition?, None)?;
+        // The task has the outcome, and need not wake itself.
+        let ended = mem::replace(&mut *lock(&self.stage), Stage::Ended(None));
+        contained(move || drop(ended));
+        Some(outcome)
+    }
+
+    fn withdraw(&self, heir: GiveBack<T>) {
+        let mut stage = lock(&self.stage);
+        match mem::replace(&mut *stage, Stage::Ended(None)) {
+            Stage::Open(Open { condition: Some(condition), waker, .. }) => {
+                drop(stage);
+                // If one of these panics the operation has to end all the same.
+                contained(move || drop(waker));
+                self.leave(condition);
+                heir.give(None);
+            }
+            Stage::Open(Open { condition: None, waker, .. }) => {
+                *stage = Stage::Withdrawn(heir);
+                drop(stage);
+                contained(move || drop(waker));
+            }
+            Stage::Ended(outcome) => {
+                drop(stage);
+                heir.give(outcome);
+            }
+            Stage::Withdrawn(_) => unreachable!("its future was here"),
+        }
     }
 }
 
@@ -53,9 +347,9 @@ where
 }
 
 /// Ends an operation that is due and was not tried, if a runtime that ends drops this before.
-struct LastTry<L: Leave, F: FnMut() -> Option<T>, T>(Arc<Race<L, F, T>>);
+struct LastTry<K, F: FnMut() -> Option<T>, T>(Arc<Operation<K, F, T>>);
 
-impl<L: Leave, F: FnMut() -> Option<T>, T> Drop for LastTry<L, F, T> {
+impl<K, F: FnMut() -> Option<T>, T> Drop for LastTry<K, F, T> {
     fn drop(&mut self) {
         self.0.end_untried(WatchError::Expired);
     }

@@ -14,7 +14,7 @@ use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
 use crate::error::WatchError;
-use crate::lists::{Entry, Item, Lists};
+use crate::lists::{Item, Lists};
 use crate::operation::Operation;
 use crate::watch::{State, Watch, told_by};
 
@@ -213,7 +213,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
             return Watch::new(State::Ended(Some(Ok(output))));
         }
         let places = self.lists.places(keys);
-        let operation = Arc::new(Operation::new(Entry { lists: self.lists.clone(), places }));
+        let operation = Arc::new(Operation::new(self.lists.clone(), places));
         let end = if self.lists.add(&operation) {
             match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
                 Poll::Pending => None,
@@ -223,11 +223,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         } else {
             Some(WatchError::Cancelled)
         };
-        if let Some(why) = end {
-            operation.end_after_try(why);
-        }
         // A check may have come between the first try and the lists. Nobody else asks for the outcome yet.
-        match operation.run(condition) {
+        match operation.run(condition, end) {
             None => Watch::new(State::Watched { operation, sleep, is_polled: false }),
             Some(outcome) => match told_by(&mut sleep, outcome) {
                 Ok(result) => Watch::new(State::Ended(Some(result))),

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::race::{Awaited, Outcome};
+use crate::operation::{Awaited, Outcome};
 
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
@@ -137,9 +137,8 @@ impl<T> Future for Watch<T> {
             }
             State::Ended(result) => Ok(result.take().expect("a `Watch` was polled after it was ready")),
         };
-        let ended = mem::replace(&mut this.state, State::Ended(None));
         // This may drop keys, and their panic must not take the output along.
-        contained(move || drop(ended));
+        contained(|| this.state = State::Ended(None));
         budget.made_progress();
         Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
     }
