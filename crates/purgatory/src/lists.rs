@@ -18,6 +18,7 @@ use std::{array, slice};
 use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
+use crate::error::WatchError;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// So many that threads with different keys seldom meet. A power of two.
@@ -33,9 +34,9 @@ const SMALL: usize = 64;
 pub(crate) trait Listed<K>: Send + Sync {
     fn places(&self) -> &Places<K>;
 
-    /// Tries the condition, or leaves that to the thread that is trying it. Tells whether this call completed the
-    /// operation.
-    fn check(&self) -> bool;
+    /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread is trying it,
+    /// leaves that to that thread. Tells whether this call completed the operation.
+    fn check(&self, end: Option<WatchError>) -> bool;
 
     /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. Tells whether the
     /// operation was pending.
@@ -43,7 +44,7 @@ pub(crate) trait Listed<K>: Send + Sync {
 
     /// Ends the operation without trying it, and tells whether this call did. If a thread is trying the condition, the
     /// operation ends when that thread finds that it does not hold.
-    fn cancel(&self) -> bool;
+    fn end(&self, why: WatchError) -> bool;
 }
 
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
@@ -60,10 +61,6 @@ pub(crate) struct Place<K> {
 const NOWHERE: u64 = u64::MAX;
 
 impl<K> Place<K> {
-    const fn new(hash: u64, key: Option<K>) -> Self {
-        Self { hash, number: AtomicU64::new(NOWHERE), key }
-    }
-
     fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
@@ -175,8 +172,9 @@ impl<K> Lists<K> {
     where
         K: Eq + Hash,
     {
-        let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
-        let first = places.next().unwrap_or(Place::new(0, None));
+        let place = |hash, key| Place { hash, number: AtomicU64::new(NOWHERE), key };
+        let mut places = keys.into_iter().map(|key| place(self.hasher.hash_one(&key), Some(key)));
+        let first = places.next().unwrap_or(place(0, None));
         let Some(second) = places.next() else { return Places::One(first) };
         let mut all = HashTable::new();
         for place in [first, second].into_iter().chain(places) {

@@ -30,7 +30,7 @@ use tokio::runtime::Handle;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::lists::{Listed, Lists, Places};
+use crate::lists::{Item, Listed, Lists, Places};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::watch::GiveBack;
 
@@ -92,15 +92,6 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         Self { lists, places, stage: Mutex::new(Stage::Open(open)) }
     }
 
-    fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
-    }
-
-    fn is_tried_here(&self) -> bool {
-        // loom runs all threads of a model on one, and no condition of a model checks.
-        !cfg!(all(test, loom)) && TRYING.get() == self.address()
-    }
-
     /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
     fn take(&self, open: &mut Open<F>, end: Option<WatchError>) -> Option<F> {
         if let Some(condition) = open.condition.take() {
@@ -111,8 +102,9 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         if open.end.is_none() {
             open.end = end;
             open.again |= match end {
-                // A condition that checks its own key means the others.
-                None => !self.is_tried_here(),
+                // A condition that checks its own key means the others. loom runs all threads of a model on one, and no
+                // condition of a model checks.
+                None => cfg!(all(test, loom)) || TRYING.get() != ptr::from_ref(self).addr(),
                 // What held before the deadline has not failed, though the thread may have looked before that.
                 Some(why) => why != WatchError::Cancelled,
             };
@@ -134,7 +126,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     pub(crate) fn run(&self, mut condition: F, end: Option<WatchError>) -> Option<Outcome<T>> {
         let mut tries = 0;
         let outcome = loop {
-            let before = TRYING.replace(self.address());
+            let before = TRYING.replace(ptr::from_ref(self).addr());
             let tried = catch_unwind(AssertUnwindSafe(&mut condition));
             TRYING.set(before);
             match tried {
@@ -154,7 +146,8 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             } else {
                 open.condition = Some(condition);
                 if open.again {
-                    wake_task(stage);
+                    let waker = open.waker.take();
+                    wake(stage, waker);
                 }
                 return None;
             }
@@ -169,27 +162,8 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         contained(move || drop(condition));
     }
 
-    /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread has the condition,
-    /// leaves a request there. Tells whether this call completed the operation.
-    pub(crate) fn attempt(&self, end: Option<WatchError>) -> bool {
-        let Some(condition) = self.take_if_open(end) else { return false };
-        let Some(outcome) = self.run(condition, end) else { return false };
-        let is_complete = matches!(outcome, Ok(Ok(_)));
-        self.end(outcome);
-        is_complete
-    }
-
-    /// Ends the operation without a try, or leaves a request with the thread that has the condition. Tells whether this call
-    /// did.
-    pub(crate) fn end_untried(&self, why: WatchError) -> bool {
-        let Some(condition) = self.take_if_open(Some(why)) else { return false };
-        self.leave(condition);
-        self.end(Ok(Err(why)));
-        true
-    }
-
     /// The end, by the thread that has had the condition. Wakes the task.
-    fn end(&self, outcome: Outcome<T>) {
+    fn set(&self, outcome: Outcome<T>) {
         let mut stage = lock(&self.stage);
         match mem::replace(&mut *stage, Stage::Ended(None)) {
             Stage::Withdrawn(heir) => {
@@ -198,8 +172,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             }
             Stage::Open(Open { waker, .. }) => {
                 *stage = Stage::Ended(Some(outcome));
-                drop(stage);
-                wake(waker);
+                wake(stage, waker);
             }
             Stage::Ended(_) => unreachable!("it ends once"),
         }
@@ -215,8 +188,9 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         }
         open.again = true;
         open.end = end.or(open.end);
-        let asked = if open.waker.is_some() { Asked::Somebody } else { Asked::Nobody };
-        wake_task(stage);
+        let waker = open.waker.take();
+        let asked = if waker.is_some() { Asked::Somebody } else { Asked::Nobody };
+        wake(stage, waker);
         asked
     }
 
@@ -228,14 +202,8 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
 }
 
 /// Lets go of the lock, and wakes the task.
-fn wake_task<F, T>(mut stage: MutexGuard<'_, Stage<F, T>>) {
-    let Stage::Open(open) = &mut *stage else { return };
-    let waker = open.waker.take();
+fn wake<F, T>(stage: MutexGuard<'_, Stage<F, T>>, waker: Option<Waker>) {
     drop(stage);
-    wake(waker);
-}
-
-fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         contained(|| waker.wake());
     }
@@ -246,16 +214,23 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         &self.places
     }
 
-    fn check(&self) -> bool {
-        self.attempt(None)
+    fn check(&self, end: Option<WatchError>) -> bool {
+        let Some(condition) = self.take_if_open(end) else { return false };
+        let Some(outcome) = self.run(condition, end) else { return false };
+        let is_complete = matches!(outcome, Ok(Ok(_)));
+        self.set(outcome);
+        is_complete
     }
 
     fn check_in_task(&self) -> bool {
         self.ask_task(None) != Asked::TooLate
     }
 
-    fn cancel(&self) -> bool {
-        self.end_untried(WatchError::Cancelled)
+    fn end(&self, why: WatchError) -> bool {
+        let Some(condition) = self.take_if_open(Some(why)) else { return false };
+        self.leave(condition);
+        self.set(Ok(Err(why)));
+        true
     }
 }
 
@@ -279,14 +254,13 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
                 Stage::Ended(outcome) => return outcome.take(),
                 Stage::Withdrawn(_) => unreachable!("its future is here"),
             };
-            if new.is_none() && !open.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
+            if new.is_some() {
+                mem::swap(&mut open.waker, &mut new);
+            } else if !open.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
                 // A clone is made, and the one before dropped, without the lock.
                 drop(stage);
                 new = Some(waker.clone());
                 continue;
-            }
-            if new.is_some() {
-                mem::swap(&mut open.waker, &mut new);
             }
             let is_asked = open.again || open.end.is_some();
             break if is_asked { self.take(open, None) } else { None };
@@ -340,17 +314,17 @@ where
             let last_try = LastTry(operation.clone());
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async move { last_try.0.attempt(Some(WatchError::Expired)) });
+                runtime.spawn(async move { last_try.0.check(Some(WatchError::Expired)) });
             }
         }
     }
 }
 
 /// Ends an operation that is due and was not tried, if a runtime that ends drops this before.
-struct LastTry<K, F: FnMut() -> Option<T>, T>(Arc<Operation<K, F, T>>);
+struct LastTry<K>(Item<K>);
 
-impl<K, F: FnMut() -> Option<T>, T> Drop for LastTry<K, F, T> {
+impl<K> Drop for LastTry<K> {
     fn drop(&mut self) {
-        self.0.end_untried(WatchError::Expired);
+        self.0.end(WatchError::Expired);
     }
 }

@@ -178,37 +178,34 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// assert_eq!((purgatory.watched(), purgatory.delayed()), (0, 0));
     /// # }
     /// ```
-    pub fn watch<T, F>(&self, keys: impl IntoIterator<Item = K>, delay: Duration, condition: F) -> Watch<T>
-    where
-        T: Send + 'static,
-        F: FnMut() -> Option<T> + Send + 'static,
-    {
+    pub fn watch<T: Send + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        delay: Duration,
+        condition: impl FnMut() -> Option<T> + Send + 'static,
+    ) -> Watch<T> {
         self.watch_by(keys, self.wheel.sleep(delay), condition)
     }
 
     /// As [`watch`](Self::watch), until `deadline` at the latest.
-    pub fn watch_until<T, F>(
+    pub fn watch_until<T: Send + 'static>(
         &self,
         keys: impl IntoIterator<Item = K>,
         deadline: Instant,
-        condition: F,
-    ) -> Watch<T>
-    where
-        T: Send + 'static,
-        F: FnMut() -> Option<T> + Send + 'static,
-    {
+        condition: impl FnMut() -> Option<T> + Send + 'static,
+    ) -> Watch<T> {
         self.watch_by(keys, self.wheel.sleep_until(deadline), condition)
     }
 
-    fn watch_by<T, F>(&self, keys: impl IntoIterator<Item = K>, sleep: Sleep, mut condition: F) -> Watch<T>
-    where
-        T: Send + 'static,
-        F: FnMut() -> Option<T> + Send + 'static,
-    {
-        let mut sleep = match self.tolerance {
-            Some(tolerance) => sleep.with_tolerance(tolerance),
-            None => sleep,
-        };
+    fn watch_by<T: Send + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut sleep: Sleep,
+        mut condition: impl FnMut() -> Option<T> + Send + 'static,
+    ) -> Watch<T> {
+        if let Some(tolerance) = self.tolerance {
+            sleep = sleep.with_tolerance(tolerance);
+        }
         if let Some(output) = condition() {
             return Watch::new(State::Ended(Some(Ok(output))));
         }
@@ -273,7 +270,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.check())
+        self.lists.count_under(key, |operation| operation.check(None))
     }
 
     /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many they are.
@@ -344,7 +341,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.cancel())
+        self.lists.count_under(key, |operation| operation.end(WatchError::Cancelled))
     }
 
     /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
@@ -375,7 +372,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     {
         let mut cancelled = Vec::new();
         self.lists.count_under(key, |operation| {
-            let is_cancelled = operation.cancel();
+            let is_cancelled = operation.end(WatchError::Cancelled);
             cancelled.extend(is_cancelled.then(|| Cancelled { operation: operation.clone() }));
             is_cancelled
         });
@@ -410,7 +407,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     pub fn shutdown(&self) -> usize {
         let mut cancelled = 0;
         self.lists.close();
-        self.lists.each(|operation, _| cancelled += usize::from(operation.cancel()));
+        self.lists.each(|operation, _| cancelled += usize::from(operation.end(WatchError::Cancelled)));
         cancelled
     }
 
