@@ -19,7 +19,7 @@ use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
 
 /// So many that threads with different keys seldom meet. A power of two.
 const SHARDS: usize = 64;
@@ -51,6 +51,7 @@ pub(crate) type Item<K> = Arc<dyn Listed<K>>;
 
 /// Where an operation stands in one list.
 pub(crate) struct Place<K> {
+    shard: Arc<Mutex<Shard<K>>>,
     hash: u64,
     /// Its number there, or `NOWHERE` until it is added. Written under the lock of the shard; it guards no other memory.
     number: AtomicU64,
@@ -85,6 +86,33 @@ impl<K> Places<K> {
         self.all().iter().filter_map(|place| place.key.as_ref())
     }
 
+    /// Adds the operation that has these places to its lists, one after the other. Tells whether they take it; if one does
+    /// not, the operation stays in those before that.
+    pub(crate) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
+        for (n, place) in self.all().iter().enumerate() {
+            let item = operation.clone();
+            let mut shard = lock(&place.shard);
+            if shard.is_closed {
+                return false;
+            }
+            place.number.store(shard.push(place.hash, item), Ordering::Relaxed);
+            shard.delayed += usize::from(n == 0);
+        }
+        true
+    }
+
+    /// Takes the operation out of all its lists.
+    pub(crate) fn leave(&self) {
+        for (n, place) in self.all().iter().enumerate() {
+            let mut shard = lock(&place.shard);
+            // It may end before it is in all its lists.
+            let Some(item) = shard.remove(place.hash, place.number()) else { break };
+            shard.delayed -= usize::from(n == 0);
+            drop(shard);
+            drop(item);
+        }
+    }
+
     /// The key under whose hash the operation stands with this number.
     fn key_at(&self, hash: u64, number: u64) -> Option<&K> {
         self.all().iter().find(|place| (place.hash, place.number()) == (hash, number))?.key.as_ref()
@@ -93,7 +121,8 @@ impl<K> Places<K> {
 
 /// The lists of a purgatory.
 pub(crate) struct Lists<K> {
-    shards: [Mutex<Shard<K>>; SHARDS],
+    /// Operations hold those that they stand in, so that threads with different keys share no count of references either.
+    shards: [Arc<Mutex<Shard<K>>>; SHARDS],
     hasher: RandomState,
 }
 
@@ -157,14 +186,14 @@ impl<K> Lists<K> {
     pub(crate) fn new() -> Self {
         let shard = |_| {
             let (oldest, later) = (HashTable::new(), BTreeMap::new());
-            Mutex::new(Shard { oldest, later, next: 0, delayed: 0, is_closed: false })
+            Arc::new(Mutex::new(Shard { oldest, later, next: 0, delayed: 0, is_closed: false }))
         };
         Self { shards: array::from_fn(shard), hasher: RandomState::new() }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard<K>> {
+    fn shard(&self, hash: u64) -> &Arc<Mutex<Shard<K>>> {
         // Not by the bits that its table goes by: the lowest and the highest ones.
-        lock(&self.shards[(hash >> 32) as usize % SHARDS])
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
     /// The places of an operation that is watched under these keys.
@@ -172,9 +201,10 @@ impl<K> Lists<K> {
     where
         K: Eq + Hash,
     {
-        let place = |hash, key| Place { hash, number: AtomicU64::new(NOWHERE), key };
+        let place =
+            |hash, key| Place { shard: self.shard(hash).clone(), hash, number: AtomicU64::new(NOWHERE), key };
         let mut places = keys.into_iter().map(|key| place(self.hasher.hash_one(&key), Some(key)));
-        let first = places.next().unwrap_or(place(0, None));
+        let first = places.next().unwrap_or_else(|| place(0, None));
         let Some(second) = places.next() else { return Places::One(first) };
         let mut all = HashTable::new();
         for place in [first, second].into_iter().chain(places) {
@@ -182,21 +212,6 @@ impl<K> Lists<K> {
                 .or_insert(place);
         }
         Places::Many(all.into_iter().collect())
-    }
-
-    /// Adds an operation to all its lists, one after the other. Tells whether they take it; if one does not, the operation
-    /// stays in those before that.
-    pub(crate) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
-        for (n, place) in operation.places().all().iter().enumerate() {
-            let item = operation.clone();
-            let mut shard = self.shard(place.hash);
-            if shard.is_closed {
-                return false;
-            }
-            place.number.store(shard.push(place.hash, item), Ordering::Relaxed);
-            shard.delayed += usize::from(n == 0);
-        }
-        true
     }
 
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first. Returns for how
@@ -215,7 +230,7 @@ impl<K> Lists<K> {
             }
             contained(move || drop(item));
         };
-        let shard = self.shard(hash);
+        let shard = lock(self.shard(hash));
         let end = shard.next;
         let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash);
         let oldest = oldest.map(|oldest| (oldest.number, oldest.item.clone()));
@@ -227,21 +242,9 @@ impl<K> Lists<K> {
         while let Some(&(last, _)) = later.last() {
             let is_all = later.len() < BATCH;
             later.into_iter().for_each(|(number, item)| visit(number, item));
-            later = if is_all { Vec::new() } else { self.shard(hash).some_later(hash, last + 1..end) };
+            later = if is_all { Vec::new() } else { lock(self.shard(hash)).some_later(hash, last + 1..end) };
         }
         count
-    }
-
-    /// Takes an operation out of all its lists.
-    pub(crate) fn remove(&self, places: &Places<K>) {
-        for (n, place) in places.all().iter().enumerate() {
-            let mut shard = self.shard(place.hash);
-            // It may end before it is in all its lists.
-            let Some(item) = shard.remove(place.hash, place.number()) else { break };
-            shard.delayed -= usize::from(n == 0);
-            drop(shard);
-            drop(item);
-        }
     }
 
     /// From now on takes no more operations.

@@ -30,7 +30,7 @@ use tokio::runtime::Handle;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::lists::{Item, Listed, Lists, Places};
+use crate::lists::{Item, Listed, Places};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::watch::GiveBack;
 
@@ -50,7 +50,6 @@ pub(crate) type Outcome<T> = thread::Result<Result<T, WatchError>>;
 /// One block of memory for all that an operation is, but its timer, which the future has. The lists, the future and the
 /// wheel have references to it: it is the waker of its timer.
 pub(crate) struct Operation<K, F, T> {
-    lists: Arc<Lists<K>>,
     places: Places<K>,
     stage: Mutex<Stage<F, T>>,
 }
@@ -87,9 +86,9 @@ enum Asked {
 
 impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     /// The caller has the condition.
-    pub(crate) fn new(lists: Arc<Lists<K>>, places: Places<K>) -> Self {
+    pub(crate) fn new(places: Places<K>) -> Self {
         let open = Open { condition: None, again: false, end: None, waker: None };
-        Self { lists, places, stage: Mutex::new(Stage::Open(open)) }
+        Self { places, stage: Mutex::new(Stage::Open(open)) }
     }
 
     /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
@@ -158,7 +157,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
 
     /// By the thread that has the condition, before the outcome shows.
     fn leave(&self, condition: F) {
-        self.lists.remove(&self.places);
+        self.places.leave();
         contained(move || drop(condition));
     }
 

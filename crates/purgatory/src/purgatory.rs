@@ -14,7 +14,7 @@ use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
 use crate::error::WatchError;
-use crate::lists::{Item, Lists};
+use crate::lists::{Item, Listed, Lists};
 use crate::operation::Operation;
 use crate::watch::{State, Watch, told_by};
 
@@ -210,8 +210,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
             return Watch::new(State::Ended(Some(Ok(output))));
         }
         let places = self.lists.places(keys);
-        let operation = Arc::new(Operation::new(self.lists.clone(), places));
-        let end = if self.lists.add(&operation) {
+        let operation = Arc::new(Operation::new(places));
+        let end = if operation.places().add(&operation) {
             match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
                 Poll::Pending => None,
                 Poll::Ready(Ok(())) => Some(WatchError::Expired),
