@@ -16,7 +16,6 @@ use loom::thread;
 use crate::error::WatchError;
 use crate::lists::{Listed, Lists};
 use crate::operation::{Awaited, Operation};
-use crate::watch::GiveBack;
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
 
@@ -81,8 +80,8 @@ impl Model {
 /// Drops the future; an output that it has not taken goes back to the items.
 fn withdraw(model: &Arc<Model>) {
     let back = model.clone();
-    let heir = GiveBack::new(move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel));
-    model.operation.withdraw(heir);
+    let heir = move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel);
+    model.operation.withdraw(Some(Box::new(heir)));
 }
 
 /// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the

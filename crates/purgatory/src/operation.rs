@@ -32,7 +32,7 @@ use crate::contained;
 use crate::error::WatchError;
 use crate::lists::{Item, Listed, Places};
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::watch::GiveBack;
+use crate::watch::{GiveBack, give};
 
 /// How often in a row a thread tries a condition again because checks came meanwhile. More come only from threads that
 /// check all the time.
@@ -167,7 +167,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         match mem::replace(&mut *stage, Stage::Ended(None)) {
             Stage::Withdrawn(heir) => {
                 drop(stage);
-                heir.give(Some(outcome));
+                give(Some(outcome), heir);
             }
             Stage::Open(Open { waker, .. }) => {
                 *stage = Stage::Ended(Some(outcome));
@@ -277,21 +277,19 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
     fn withdraw(&self, heir: GiveBack<T>) {
         let mut stage = lock(&self.stage);
         match mem::replace(&mut *stage, Stage::Ended(None)) {
-            Stage::Open(Open { condition: Some(condition), waker, .. }) => {
-                drop(stage);
-                // If one of these panics the operation has to end all the same.
-                contained(move || drop(waker));
-                self.leave(condition);
-                heir.give(None);
-            }
-            Stage::Open(Open { condition: None, waker, .. }) => {
+            Stage::Open(open) => {
                 *stage = Stage::Withdrawn(heir);
                 drop(stage);
-                contained(move || drop(waker));
+                // If it panics the operation has to end all the same.
+                contained(move || drop(open.waker));
+                if let Some(condition) = open.condition {
+                    self.leave(condition);
+                    self.set(Ok(Err(WatchError::Cancelled)));
+                }
             }
             Stage::Ended(outcome) => {
                 drop(stage);
-                heir.give(outcome);
+                give(outcome, heir);
             }
             Stage::Withdrawn(_) => unreachable!("its future was here"),
         }

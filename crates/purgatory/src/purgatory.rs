@@ -470,13 +470,11 @@ impl<K> Clone for Purgatory<K> {
 
 impl<K> fmt::Debug for Purgatory<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel, lists, tolerance } = self;
+        let (watched, delayed) = self.lists.counts();
         f.debug_struct("Purgatory")
-            .field("wheel", wheel)
-            .field("tolerance", tolerance)
-            .field("watched", &lists.counts().0)
-            .field("delayed", &lists.counts().1)
-            .finish()
+            .field("watched", &watched)
+            .field("delayed", &delayed)
+            .finish_non_exhaustive()
     }
 }
 
