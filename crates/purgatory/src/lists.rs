@@ -18,7 +18,7 @@ use std::{array, slice};
 use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
-use crate::error::WatchError;
+use crate::error::End;
 use crate::sync::{Mutex, lock};
 
 /// So many that threads with different keys seldom meet. A power of two. In a model there is one.
@@ -36,7 +36,7 @@ pub(crate) trait Listed<K>: Send + Sync {
 
     /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread is trying it,
     /// leaves that to that thread. Tells whether this call completed the operation.
-    fn check(&self, end: Option<WatchError>) -> bool;
+    fn check(&self, end: Option<End>) -> bool;
 
     /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. Tells whether the
     /// operation was pending.
@@ -44,7 +44,7 @@ pub(crate) trait Listed<K>: Send + Sync {
 
     /// Ends the operation without trying it, and tells whether this call did. If a thread is trying the condition, the
     /// operation ends when that thread finds that it does not hold.
-    fn end(&self, why: WatchError) -> bool;
+    fn end(&self, end: End) -> bool;
 }
 
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;

@@ -13,7 +13,7 @@ use loom::model::Builder;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use crate::error::WatchError;
+use crate::error::{End, WatchError};
 use crate::lists::{Listed, Lists};
 use crate::operation::{Awaited, Operation};
 
@@ -50,12 +50,12 @@ impl Model {
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
         if self.operation.expire() {
-            self.operation.check(Some(WatchError::Expired));
+            self.operation.check(Some(End::Expired));
         }
     }
 
     fn cancel(&self) -> bool {
-        self.lists.count_under(&(), |operation| operation.end(WatchError::Cancelled)) == 1
+        self.lists.count_under(&(), |operation| operation.end(End::Cancelled)) == 1
     }
 
     fn assert_no_item_lost(&self, outcome: &str) {

@@ -29,7 +29,7 @@ use futures::task::ArcWake;
 use tokio::runtime::Handle;
 
 use crate::contained;
-use crate::error::WatchError;
+use crate::error::{End, WatchError};
 use crate::lists::{Item, Listed, Places};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::watch::{GiveBack, give};
@@ -68,7 +68,7 @@ struct Open<F> {
     /// The condition is to be tried once more, by the thread that is trying it, or else by the task.
     again: bool,
     /// The operation ends for this reason unless its condition holds at the next try.
-    end: Option<WatchError>,
+    end: Option<End>,
     /// Of the task that awaits the operation, from its poll until it is woken. Woken and dropped without the lock.
     waker: Option<Waker>,
 }
@@ -92,7 +92,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     }
 
     /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
-    fn take(&self, open: &mut Open<F>, end: Option<WatchError>) -> Option<F> {
+    fn take(&self, open: &mut Open<F>, end: Option<End>) -> Option<F> {
         if let Some(condition) = open.condition.take() {
             open.again = false;
             return Some(condition);
@@ -105,13 +105,13 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
                 // condition of a model checks.
                 None => cfg!(all(test, loom)) || TRYING.get() != ptr::from_ref(self).addr(),
                 // What held before the deadline has not failed, though the thread may have looked before that.
-                Some(why) => why != WatchError::Cancelled,
+                Some(end) => end != End::Cancelled,
             };
         }
         None
     }
 
-    fn take_if_open(&self, end: Option<WatchError>) -> Option<F> {
+    fn take_if_open(&self, end: Option<End>) -> Option<F> {
         match &mut *lock(&self.stage) {
             Stage::Open(open) => self.take(open, end),
             Stage::Withdrawn(_) | Stage::Ended(_) => None,
@@ -137,7 +137,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             tries += 1;
             let mut stage = lock(&self.stage);
             let Stage::Open(open) = &mut *stage else { break Ok(Err(WatchError::Cancelled)) };
-            let end = end.or(open.end);
+            let end = end.or(open.end.map(WatchError::from));
             if open.again && (tries <= RETRIES || end.is_some()) {
                 open.again = false;
             } else if let Some(why) = end {
@@ -178,7 +178,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     }
 
     /// Leaves the condition to the task, or to the thread that is trying it, for a try before the `end`.
-    fn ask_task(&self, end: Option<WatchError>) -> Asked {
+    fn ask_task(&self, end: Option<End>) -> Asked {
         let mut stage = lock(&self.stage);
         let Stage::Open(open) = &mut *stage else { return Asked::TooLate };
         if open.condition.is_none() {
@@ -196,7 +196,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     /// The deadline has come: asks the task, or the thread that is trying the condition, for the last try. Tells whether
     /// neither is there.
     pub(crate) fn expire(&self) -> bool {
-        self.ask_task(Some(WatchError::Expired)) == Asked::Nobody
+        self.ask_task(Some(End::Expired)) == Asked::Nobody
     }
 }
 
@@ -213,9 +213,9 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         &self.places
     }
 
-    fn check(&self, end: Option<WatchError>) -> bool {
+    fn check(&self, end: Option<End>) -> bool {
         let Some(condition) = self.take_if_open(end) else { return false };
-        let Some(outcome) = self.run(condition, end) else { return false };
+        let Some(outcome) = self.run(condition, end.map(WatchError::from)) else { return false };
         let is_complete = matches!(outcome, Ok(Ok(_)));
         self.set(outcome);
         is_complete
@@ -225,10 +225,10 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         self.ask_task(None) != Asked::TooLate
     }
 
-    fn end(&self, why: WatchError) -> bool {
-        let Some(condition) = self.take_if_open(Some(why)) else { return false };
+    fn end(&self, end: End) -> bool {
+        let Some(condition) = self.take_if_open(Some(end)) else { return false };
         self.leave(condition);
-        self.set(Ok(Err(why)));
+        self.set(Ok(Err(end.into())));
         true
     }
 }
@@ -311,7 +311,7 @@ where
             let last_try = LastTry(operation.clone());
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async move { last_try.0.check(Some(WatchError::Expired)) });
+                runtime.spawn(async move { last_try.0.check(Some(End::Expired)) });
             }
         }
     }
@@ -322,6 +322,6 @@ struct LastTry<K>(Item<K>);
 
 impl<K> Drop for LastTry<K> {
     fn drop(&mut self) {
-        self.0.end(WatchError::Expired);
+        self.0.end(End::Expired);
     }
 }

@@ -13,7 +13,7 @@ use futures::task::waker_ref;
 use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
-use crate::error::WatchError;
+use crate::error::{End, WatchError};
 use crate::lists::{Item, Listed, Lists};
 use crate::operation::Operation;
 use crate::watch::{State, Watch, told_by};
@@ -341,7 +341,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.end(WatchError::Cancelled))
+        self.lists.count_under(key, |operation| operation.end(End::Cancelled))
     }
 
     /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
@@ -372,7 +372,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     {
         let mut cancelled = Vec::new();
         self.lists.count_under(key, |operation| {
-            let is_cancelled = operation.end(WatchError::Cancelled);
+            let is_cancelled = operation.end(End::Cancelled);
             cancelled.extend(is_cancelled.then(|| Cancelled { operation: operation.clone() }));
             is_cancelled
         });
@@ -407,7 +407,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     pub fn shutdown(&self) -> usize {
         let mut cancelled = 0;
         self.lists.close();
-        self.lists.each(|operation, _| cancelled += usize::from(operation.end(WatchError::Cancelled)));
+        self.lists.each(|operation, _| cancelled += usize::from(operation.end(End::Cancelled)));
         cancelled
     }
 
