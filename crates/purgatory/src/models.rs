@@ -15,7 +15,7 @@ use loom::thread;
 
 use crate::error::{End, WatchError};
 use crate::lists::{Listed, Lists};
-use crate::operation::{Awaited, Operation};
+use crate::operation::{Awaited, Operation, Outcome};
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
 
@@ -29,6 +29,12 @@ struct Model {
 
 impl Model {
     fn new(wanted: usize) -> Arc<Self> {
+        let (model, condition) = Self::unwatched(wanted);
+        assert!(model.watch(condition).is_none(), "there is nothing yet");
+        model
+    }
+
+    fn unwatched(wanted: usize) -> (Arc<Self>, Condition) {
         let items = Arc::new(AtomicUsize::new(0));
         let taken = items.clone();
         let condition = move || {
@@ -36,10 +42,14 @@ impl Model {
             taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed")
         };
         let lists = Lists::new();
-        let operation = Arc::new(Operation::<_, Condition, _>::new(lists.places([()])));
-        assert!(operation.places().add(&operation));
-        assert!(operation.run(Box::new(condition), None).is_none(), "there is nothing yet");
-        Arc::new(Self { lists, operation, wanted, items })
+        let operation = Arc::new(Operation::new(lists.places([()])));
+        (Arc::new(Self { lists, operation, wanted, items }), Box::new(condition))
+    }
+
+    /// After a first try, for which there was nothing.
+    fn watch(&self, condition: Condition) -> Option<Outcome<&'static str>> {
+        assert!(self.operation.places().add(&self.operation));
+        self.operation.run(condition, None)
     }
 
     fn add_and_check(&self) -> bool {
@@ -116,6 +126,19 @@ fn no_check_is_missed() {
         let outcome = model.outcome();
         let counted = checks.map(|check| usize::from(check.join().unwrap()));
         assert!(counted.iter().sum::<usize>() <= 1);
+        outcome
+    });
+}
+
+#[test]
+fn a_check_while_it_is_added_is_not_missed() {
+    check(["completed"], || {
+        let (model, condition) = Model::unwatched(1);
+        let check = spawn(&model, Model::add_and_check);
+        let is_complete = model.watch(condition).is_some();
+        let outcome = if is_complete { "completed" } else { model.outcome() };
+        assert!(!(is_complete && check.join().unwrap()));
+        model.assert_no_item_lost(outcome);
         outcome
     });
 }
