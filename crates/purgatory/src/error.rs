@@ -32,19 +32,6 @@ pub enum WatchError {
     CouldNotRun(Error),
 }
 
-/// Why somebody asks an operation to end unless its condition holds. Small, because every operation has room for one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Expired,
-    Cancelled,
-}
-
-impl From<End> for WatchError {
-    fn from(end: End) -> Self {
-        if end == End::Expired { Self::Expired } else { Self::Cancelled }
-    }
-}
-
 impl fmt::Display for WatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

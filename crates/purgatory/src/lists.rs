@@ -18,7 +18,7 @@ use std::{array, slice};
 use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
-use crate::error::End;
+use crate::error::WatchError;
 use crate::sync::{Mutex, lock};
 
 /// So many that threads with different keys seldom meet. A power of two. In a model there is one.
@@ -38,13 +38,37 @@ pub(crate) trait Listed<K>: Send + Sync {
     /// leaves that to that thread. Tells whether this call completed the operation.
     fn check(&self, end: Option<End>) -> bool;
 
-    /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. Tells whether the
-    /// operation was pending.
-    fn check_in_task(&self) -> bool;
+    /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. The operation ends for
+    /// the reason `end` if the condition does not hold then.
+    fn ask(&self, end: Option<End>) -> Asked;
 
     /// Ends the operation without trying it, and tells whether this call did. If a thread is trying the condition, the
     /// operation ends when that thread finds that it does not hold.
     fn end(&self, end: End) -> bool;
+}
+
+/// Why somebody asks an operation to end unless its condition holds. Small, because every operation has room for one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Expired,
+    Cancelled,
+}
+
+impl From<End> for WatchError {
+    fn from(end: End) -> Self {
+        if end == End::Expired { Self::Expired } else { Self::Cancelled }
+    }
+}
+
+/// Who has been asked to try a condition.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The task, or the thread that is trying the condition.
+    Somebody,
+    /// No task waits. The first to poll the operation will try the condition.
+    Nobody,
+    /// It is not pending any more.
+    TooLate,
 }
 
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
@@ -149,7 +173,7 @@ impl<K> Shard<K> {
         let number = self.next;
         self.next += 1;
         let later = &self.later;
-        let has_later = || !later.is_empty() && later.range((hash, 0)..(hash, number)).next().is_some();
+        let has_later = || later.range((hash, 0)..(hash, number)).next().is_some();
         match self.oldest.entry(hash, |oldest| oldest.hash == hash, |oldest| oldest.hash) {
             // The oldest may have left before later ones.
             hash_table::Entry::Vacant(place) if !has_later() => {

@@ -13,8 +13,8 @@ use loom::model::Builder;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use crate::error::{End, WatchError};
-use crate::lists::{Listed, Lists};
+use crate::error::WatchError;
+use crate::lists::{Asked, End, Listed, Lists};
 use crate::operation::{Awaited, Operation, Outcome};
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
@@ -59,7 +59,7 @@ impl Model {
 
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
-        if self.operation.expire() {
+        if self.operation.ask(Some(End::Expired)) == Asked::Nobody {
             self.operation.check(Some(End::Expired));
         }
     }

@@ -29,8 +29,8 @@ use futures::task::ArcWake;
 use tokio::runtime::Handle;
 
 use crate::contained;
-use crate::error::{End, WatchError};
-use crate::lists::{Item, Listed, Places};
+use crate::error::WatchError;
+use crate::lists::{Asked, End, Item, Listed, Places};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::watch::{GiveBack, give};
 
@@ -71,17 +71,6 @@ struct Open<F> {
     end: Option<End>,
     /// Of the task that awaits the operation, from its poll until it is woken. Woken and dropped without the lock.
     waker: Option<Waker>,
-}
-
-/// Who has been asked to try a condition.
-#[derive(PartialEq, Eq)]
-enum Asked {
-    /// The task, or the thread that is trying the condition.
-    Somebody,
-    /// No task waits. The first to poll the operation will try the condition.
-    Nobody,
-    /// It is not pending any more.
-    TooLate,
 }
 
 impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
@@ -176,28 +165,6 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             Stage::Ended(_) => unreachable!("it ends once"),
         }
     }
-
-    /// Leaves the condition to the task, or to the thread that is trying it, for a try before the `end`.
-    fn ask_task(&self, end: Option<End>) -> Asked {
-        let mut stage = lock(&self.stage);
-        let Stage::Open(open) = &mut *stage else { return Asked::TooLate };
-        if open.condition.is_none() {
-            self.take(open, end);
-            return Asked::Somebody;
-        }
-        open.again = true;
-        open.end = end.or(open.end);
-        let waker = open.waker.take();
-        let asked = if waker.is_some() { Asked::Somebody } else { Asked::Nobody };
-        wake(stage, waker);
-        asked
-    }
-
-    /// The deadline has come: asks the task, or the thread that is trying the condition, for the last try. Tells whether
-    /// neither is there.
-    pub(crate) fn expire(&self) -> bool {
-        self.ask_task(Some(End::Expired)) == Asked::Nobody
-    }
 }
 
 /// Lets go of the lock, and wakes the task.
@@ -221,8 +188,19 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         is_complete
     }
 
-    fn check_in_task(&self) -> bool {
-        self.ask_task(None) != Asked::TooLate
+    fn ask(&self, end: Option<End>) -> Asked {
+        let mut stage = lock(&self.stage);
+        let Stage::Open(open) = &mut *stage else { return Asked::TooLate };
+        if open.condition.is_none() {
+            self.take(open, end);
+            return Asked::Somebody;
+        }
+        open.again = true;
+        open.end = end.or(open.end);
+        let waker = open.waker.take();
+        let asked = if waker.is_some() { Asked::Somebody } else { Asked::Nobody };
+        wake(stage, waker);
+        asked
     }
 
     fn end(&self, end: End) -> bool {
@@ -307,7 +285,7 @@ where
     T: Send + 'static,
 {
     fn wake_by_ref(operation: &Arc<Self>) {
-        if operation.expire() {
+        if operation.ask(Some(End::Expired)) == Asked::Nobody {
             let last_try = LastTry(operation.clone());
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {

@@ -13,8 +13,8 @@ use futures::task::waker_ref;
 use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
-use crate::error::{End, WatchError};
-use crate::lists::{Item, Listed, Lists};
+use crate::error::WatchError;
+use crate::lists::{Asked, End, Item, Listed, Lists};
 use crate::operation::Operation;
 use crate::watch::{State, Watch, told_by};
 
@@ -211,23 +211,18 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         }
         let places = self.lists.places(keys);
         let operation = Arc::new(Operation::new(places));
-        let end = if operation.places().add(&operation) {
-            match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
-                Poll::Pending => None,
-                Poll::Ready(Ok(())) => Some(WatchError::Expired),
-                Poll::Ready(Err(error)) => Some(WatchError::CouldNotRun(error)),
-            }
-        } else {
-            Some(WatchError::Cancelled)
+        let arm = || sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation)));
+        let end = match operation.places().add(&operation).then(arm) {
+            Some(Poll::Pending) => None,
+            Some(Poll::Ready(Ok(()))) => Some(WatchError::Expired),
+            Some(Poll::Ready(Err(error))) => Some(WatchError::CouldNotRun(error)),
+            None => Some(WatchError::Cancelled),
         };
         // A check may have come between the first try and the lists. Nobody else asks for the outcome yet.
-        match operation.run(condition, end) {
-            None => Watch::new(State::Watched { operation, sleep, is_polled: false }),
-            Some(outcome) => match told_by(&mut sleep, outcome) {
-                Ok(result) => Watch::new(State::Ended(Some(result))),
-                Err(panic) => resume_unwind(panic),
-            },
-        }
+        Watch::new(match operation.run(condition, end).map(|outcome| told_by(&mut sleep, outcome)) {
+            None => State::Watched { operation, sleep, is_polled: false },
+            Some(outcome) => State::Ended(Some(outcome.unwrap_or_else(|panic| resume_unwind(panic)))),
+        })
     }
 
     /// Tries the operations that are watched under `key`, in the order in which they were watched, and returns how many
@@ -310,7 +305,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.check_in_task())
+        self.lists.count_under(key, |operation| operation.ask(None) != Asked::TooLate)
     }
 
     /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many this call
