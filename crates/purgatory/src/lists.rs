@@ -230,12 +230,19 @@ impl<K> Lists<K> {
         let mut places = keys.into_iter().map(|key| place(self.hasher.hash_one(&key), Some(key)));
         let first = places.next().unwrap_or_else(|| place(0, None));
         let Some(second) = places.next() else { return Places::One(first) };
-        let mut all = HashTable::new();
-        for place in [first, second].into_iter().chain(places) {
-            all.entry(place.hash, |other: &Place<K>| other.key == place.key, |other| other.hash)
-                .or_insert(place);
+        let mut all: Vec<_> = [first, second].into_iter().chain(places).collect();
+        // Those with the same hash stand together then.
+        all.sort_by_key(|place| place.hash);
+        let mut kept = 0;
+        for n in 0..all.len() {
+            let mut alike = all[..kept].iter().rev().take_while(|other| other.hash == all[n].hash);
+            if !alike.any(|other| other.key == all[n].key) {
+                all.swap(kept, n);
+                kept += 1;
+            }
         }
-        Places::Many(all.into_iter().collect())
+        all.truncate(kept);
+        Places::Many(all.into())
     }
 
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first. Returns for how
