@@ -56,7 +56,7 @@ pub(crate) struct Operation<K, F, T> {
 
 enum Stage<F, T> {
     Open(Open<F>),
-    /// The future is gone, and a thread is trying the condition. This takes the output.
+    /// The future is gone, and a thread has the condition. This takes the output.
     Withdrawn(GiveBack<T>),
     /// With the outcome until the future takes it.
     Ended(Option<Outcome<T>>),
