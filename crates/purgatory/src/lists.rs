@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{array, slice};
+use std::{array, ptr, slice};
 
 use hashbrown::hash_table::{self, HashTable};
 
@@ -130,16 +130,17 @@ impl<K> Places<K> {
         for (n, place) in self.all().iter().enumerate() {
             let mut shard = lock(&place.shard);
             // It may end before it is in all its lists.
-            let Some(item) = shard.remove(place.hash, place.number()) else { break };
+            let Some(item) = shard.remove(self, place) else { break };
             shard.delayed -= usize::from(n == 0);
             drop(shard);
             drop(item);
         }
     }
 
-    /// The key under whose hash the operation stands with this number.
-    fn key_at(&self, hash: u64, number: u64) -> Option<&K> {
-        self.all().iter().find(|place| (place.hash, place.number()) == (hash, number))?.key.as_ref()
+    /// The key under whose hash the operation stands with this number; without one, as the oldest.
+    fn key_at(&self, hash: u64, number: Option<u64>) -> Option<&K> {
+        let mut alike = self.all().iter().filter(|place| place.hash == hash);
+        alike.find(|place| number.is_none_or(|number| number == place.number()))?.key.as_ref()
     }
 }
 
@@ -162,9 +163,10 @@ struct Shard<K> {
     is_closed: bool,
 }
 
+/// Small, because where very many wait each is in another line of memory. So it has no number: an operation that is the
+/// oldest is so at the first of its places under that hash.
 struct Oldest<K> {
     hash: u64,
-    number: u64,
     item: Item<K>,
 }
 
@@ -177,16 +179,17 @@ impl<K> Shard<K> {
         match self.oldest.entry(hash, |oldest| oldest.hash == hash, |oldest| oldest.hash) {
             // The oldest may have left before later ones.
             hash_table::Entry::Vacant(place) if !has_later() => {
-                place.insert(Oldest { hash, number, item });
+                place.insert(Oldest { hash, item });
             }
             _ => _ = self.later.insert((hash, number), item),
         }
         number
     }
 
-    fn remove(&mut self, hash: u64, number: u64) -> Option<Item<K>> {
-        let Ok(oldest) = self.oldest.find_entry(hash, |oldest| oldest.number == number) else {
-            return self.later.remove(&(hash, number));
+    fn remove(&mut self, places: &Places<K>, place: &Place<K>) -> Option<Item<K>> {
+        let is_own = |oldest: &Oldest<K>| oldest.hash == place.hash && ptr::eq(oldest.item.places(), places);
+        let Ok(oldest) = self.oldest.find_entry(place.hash, is_own) else {
+            return self.later.remove(&(place.hash, place.number()));
         };
         let item = oldest.remove().0.item;
         let (len, room) = (self.oldest.len(), self.oldest.capacity());
@@ -255,7 +258,7 @@ impl<K> Lists<K> {
         let hash = self.hasher.hash_one(key);
         // Different keys may have the same hash, also those of one operation.
         let mut count = 0;
-        let mut visit = |number: u64, item: Item<K>| {
+        let mut visit = |number: Option<u64>, item: Item<K>| {
             if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
                 count += usize::from(f(&item));
             }
@@ -264,15 +267,15 @@ impl<K> Lists<K> {
         let shard = lock(self.shard(hash));
         let end = shard.next;
         let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash);
-        let oldest = oldest.map(|oldest| (oldest.number, oldest.item.clone()));
+        let oldest = oldest.map(|oldest| oldest.item.clone());
         let mut later = shard.some_later(hash, 0..end);
         drop(shard);
-        if let Some((number, item)) = oldest {
-            visit(number, item);
+        if let Some(item) = oldest {
+            visit(None, item);
         }
         while let Some(&(last, _)) = later.last() {
             let is_all = later.len() < BATCH;
-            later.into_iter().for_each(|(number, item)| visit(number, item));
+            later.into_iter().for_each(|(number, item)| visit(Some(number), item));
             later = if is_all { Vec::new() } else { lock(self.shard(hash)).some_later(hash, last + 1..end) };
         }
         count
@@ -289,8 +292,8 @@ impl<K> Lists<K> {
     pub(crate) fn each(&self, mut f: impl FnMut(&Item<K>, Option<&K>)) {
         for shard in &self.shards {
             let guard = lock(shard);
-            let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, oldest.number, oldest.item.clone()));
-            let later = guard.later.iter().map(|(&(hash, number), item)| (hash, number, item.clone()));
+            let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, None, oldest.item.clone()));
+            let later = guard.later.iter().map(|(&(hash, number), item)| (hash, Some(number), item.clone()));
             let all: Vec<_> = oldest.chain(later).collect();
             drop(guard);
             for (hash, number, item) in all {
