@@ -83,7 +83,6 @@ mod lists;
 mod models;
 mod operation;
 mod purgatory;
-mod race;
 mod watch;
 
 pub use error::WatchError;
@@ -92,7 +91,9 @@ pub use watch::Watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs code of a user's that may panic. The panic hook has told of that.
+/// Runs code of a user's that may panic. The panic hook has told of that. Inlined, because most such code only drops a
+/// reference.
+#[inline]
 fn contained(run: impl FnOnce()) {
     let _panic = catch_unwind(AssertUnwindSafe(run));
 }

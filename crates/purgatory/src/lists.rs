@@ -13,16 +13,16 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{array, slice};
+use std::{array, ptr, slice};
 
 use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
-use crate::race::Leave;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::error::WatchError;
+use crate::sync::{Mutex, lock};
 
-/// So many that threads with different keys seldom meet. A power of two.
-const SHARDS: usize = 64;
+/// So many that threads with different keys seldom meet. A power of two. In a model there is one.
+const SHARDS: usize = if cfg!(all(test, loom)) { 1 } else { 64 };
 
 /// How many operations a walk copies under one hold of the lock.
 const BATCH: usize = 16;
@@ -34,23 +34,48 @@ const SMALL: usize = 64;
 pub(crate) trait Listed<K>: Send + Sync {
     fn places(&self) -> &Places<K>;
 
-    /// Tries the condition, or leaves that to the thread that is trying it. Tells whether this call completed the
-    /// operation.
-    fn check(&self) -> bool;
+    /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread is trying it,
+    /// leaves that to that thread. Tells whether this call completed the operation.
+    fn check(&self, end: Option<End>) -> bool;
 
-    /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. Tells whether the
-    /// operation was pending.
-    fn check_in_task(&self) -> bool;
+    /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. The operation ends for
+    /// the reason `end` if the condition does not hold then.
+    fn ask(&self, end: Option<End>) -> Asked;
 
     /// Ends the operation without trying it, and tells whether this call did. If a thread is trying the condition, the
     /// operation ends when that thread finds that it does not hold.
-    fn cancel(&self) -> bool;
+    fn end(&self, end: End) -> bool;
+}
+
+/// Why somebody asks an operation to end unless its condition holds. Small, because every operation has room for one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Expired,
+    Cancelled,
+}
+
+impl From<End> for WatchError {
+    fn from(end: End) -> Self {
+        if end == End::Expired { Self::Expired } else { Self::Cancelled }
+    }
+}
+
+/// Who has been asked to try a condition.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The task, or the thread that is trying the condition.
+    Somebody,
+    /// No task waits. The first to poll the operation will try the condition.
+    Nobody,
+    /// It is not pending any more.
+    TooLate,
 }
 
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
 
 /// Where an operation stands in one list.
 pub(crate) struct Place<K> {
+    shard: Arc<Mutex<Shard<K>>>,
     hash: u64,
     /// Its number there, or `NOWHERE` until it is added. Written under the lock of the shard; it guards no other memory.
     number: AtomicU64,
@@ -61,10 +86,6 @@ pub(crate) struct Place<K> {
 const NOWHERE: u64 = u64::MAX;
 
 impl<K> Place<K> {
-    const fn new(hash: u64, key: Option<K>) -> Self {
-        Self { hash, number: AtomicU64::new(NOWHERE), key }
-    }
-
     fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
@@ -89,35 +110,45 @@ impl<K> Places<K> {
         self.all().iter().filter_map(|place| place.key.as_ref())
     }
 
-    /// The key under whose hash the operation stands with this number.
-    fn key_at(&self, hash: u64, number: u64) -> Option<&K> {
-        self.all().iter().find(|place| (place.hash, place.number()) == (hash, number))?.key.as_ref()
+    /// Adds the operation that has these places to its lists, one after the other. Tells whether they take it; if one does
+    /// not, the operation stays in those before that.
+    pub(crate) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
+        for (n, place) in self.all().iter().enumerate() {
+            let item = operation.clone();
+            let mut shard = lock(&place.shard);
+            if shard.is_closed {
+                return false;
+            }
+            place.number.store(shard.push(place.hash, item), Ordering::Relaxed);
+            shard.delayed += usize::from(n == 0);
+        }
+        true
     }
-}
 
-/// The lists of a purgatory.
-pub(crate) struct Lists<K> {
-    shards: [Mutex<Shard<K>>; SHARDS],
-    hasher: RandomState,
-}
-
-/// An operation's part in the lists.
-pub(crate) struct Entry<K> {
-    pub(crate) lists: Arc<Lists<K>>,
-    pub(crate) places: Places<K>,
-}
-
-impl<K: Send + Sync> Leave for Entry<K> {
-    fn leave(&self) {
-        for (n, place) in self.places.all().iter().enumerate() {
-            let mut shard = self.lists.shard(place.hash);
+    /// Takes the operation out of all its lists.
+    pub(crate) fn leave(&self) {
+        for (n, place) in self.all().iter().enumerate() {
+            let mut shard = lock(&place.shard);
             // It may end before it is in all its lists.
-            let Some(item) = shard.remove(place.hash, place.number()) else { break };
+            let Some(item) = shard.remove(self, place) else { break };
             shard.delayed -= usize::from(n == 0);
             drop(shard);
             drop(item);
         }
     }
+
+    /// The key under whose hash the operation stands with this number; without one, as the oldest.
+    fn key_at(&self, hash: u64, number: Option<u64>) -> Option<&K> {
+        let mut alike = self.all().iter().filter(|place| place.hash == hash);
+        alike.find(|place| number.is_none_or(|number| number == place.number()))?.key.as_ref()
+    }
+}
+
+/// The lists of a purgatory.
+pub(crate) struct Lists<K> {
+    /// Operations hold those that they stand in, so that threads with different keys share no count of references either.
+    shards: [Arc<Mutex<Shard<K>>>; SHARDS],
+    hasher: RandomState,
 }
 
 struct Shard<K> {
@@ -132,9 +163,10 @@ struct Shard<K> {
     is_closed: bool,
 }
 
+/// Small, because where very many wait each is in another line of memory. So it has no number: an operation that is the
+/// oldest is so at the first of its places under that hash.
 struct Oldest<K> {
     hash: u64,
-    number: u64,
     item: Item<K>,
 }
 
@@ -143,20 +175,21 @@ impl<K> Shard<K> {
         let number = self.next;
         self.next += 1;
         let later = &self.later;
-        let has_later = || !later.is_empty() && later.range((hash, 0)..(hash, number)).next().is_some();
+        let has_later = || later.range((hash, 0)..(hash, number)).next().is_some();
         match self.oldest.entry(hash, |oldest| oldest.hash == hash, |oldest| oldest.hash) {
             // The oldest may have left before later ones.
             hash_table::Entry::Vacant(place) if !has_later() => {
-                place.insert(Oldest { hash, number, item });
+                place.insert(Oldest { hash, item });
             }
             _ => _ = self.later.insert((hash, number), item),
         }
         number
     }
 
-    fn remove(&mut self, hash: u64, number: u64) -> Option<Item<K>> {
-        let Ok(oldest) = self.oldest.find_entry(hash, |oldest| oldest.number == number) else {
-            return self.later.remove(&(hash, number));
+    fn remove(&mut self, places: &Places<K>, place: &Place<K>) -> Option<Item<K>> {
+        let is_own = |oldest: &Oldest<K>| oldest.hash == place.hash && ptr::eq(oldest.item.places(), places);
+        let Ok(oldest) = self.oldest.find_entry(place.hash, is_own) else {
+            return self.later.remove(&(place.hash, place.number()));
         };
         let item = oldest.remove().0.item;
         let (len, room) = (self.oldest.len(), self.oldest.capacity());
@@ -180,14 +213,14 @@ impl<K> Lists<K> {
     pub(crate) fn new() -> Self {
         let shard = |_| {
             let (oldest, later) = (HashTable::new(), BTreeMap::new());
-            Mutex::new(Shard { oldest, later, next: 0, delayed: 0, is_closed: false })
+            Arc::new(Mutex::new(Shard { oldest, later, next: 0, delayed: 0, is_closed: false }))
         };
         Self { shards: array::from_fn(shard), hasher: RandomState::new() }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard<K>> {
+    fn shard(&self, hash: u64) -> &Arc<Mutex<Shard<K>>> {
         // Not by the bits that its table goes by: the lowest and the highest ones.
-        lock(&self.shards[(hash >> 32) as usize % SHARDS])
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
     /// The places of an operation that is watched under these keys.
@@ -195,8 +228,10 @@ impl<K> Lists<K> {
     where
         K: Eq + Hash,
     {
-        let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
-        let first = places.next().unwrap_or(Place::new(0, None));
+        let place =
+            |hash, key| Place { shard: self.shard(hash).clone(), hash, number: AtomicU64::new(NOWHERE), key };
+        let mut places = keys.into_iter().map(|key| place(self.hasher.hash_one(&key), Some(key)));
+        let first = places.next().unwrap_or_else(|| place(0, None));
         let Some(second) = places.next() else { return Places::One(first) };
         let mut all: Vec<_> = [first, second].into_iter().chain(places).collect();
         // Those with the same hash stand together then.
@@ -213,21 +248,6 @@ impl<K> Lists<K> {
         Places::Many(all.into())
     }
 
-    /// Adds an operation to all its lists, one after the other. Tells whether they take it; if one does not, the operation
-    /// stays in those before that.
-    pub(crate) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
-        for (n, place) in operation.places().all().iter().enumerate() {
-            let item = operation.clone();
-            let mut shard = self.shard(place.hash);
-            if shard.is_closed {
-                return false;
-            }
-            place.number.store(shard.push(place.hash, item), Ordering::Relaxed);
-            shard.delayed += usize::from(n == 0);
-        }
-        true
-    }
-
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first. Returns for how
     /// many it is true.
     pub(crate) fn count_under<Q>(&self, key: &Q, mut f: impl FnMut(&Item<K>) -> bool) -> usize
@@ -238,25 +258,25 @@ impl<K> Lists<K> {
         let hash = self.hasher.hash_one(key);
         // Different keys may have the same hash, also those of one operation.
         let mut count = 0;
-        let mut visit = |number: u64, item: Item<K>| {
+        let mut visit = |number: Option<u64>, item: Item<K>| {
             if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
                 count += usize::from(f(&item));
             }
             contained(move || drop(item));
         };
-        let shard = self.shard(hash);
+        let shard = lock(self.shard(hash));
         let end = shard.next;
         let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash);
-        let oldest = oldest.map(|oldest| (oldest.number, oldest.item.clone()));
+        let oldest = oldest.map(|oldest| oldest.item.clone());
         let mut later = shard.some_later(hash, 0..end);
         drop(shard);
-        if let Some((number, item)) = oldest {
-            visit(number, item);
+        if let Some(item) = oldest {
+            visit(None, item);
         }
         while let Some(&(last, _)) = later.last() {
             let is_all = later.len() < BATCH;
-            later.into_iter().for_each(|(number, item)| visit(number, item));
-            later = if is_all { Vec::new() } else { self.shard(hash).some_later(hash, last + 1..end) };
+            later.into_iter().for_each(|(number, item)| visit(Some(number), item));
+            later = if is_all { Vec::new() } else { lock(self.shard(hash)).some_later(hash, last + 1..end) };
         }
         count
     }
@@ -272,8 +292,8 @@ impl<K> Lists<K> {
     pub(crate) fn each(&self, mut f: impl FnMut(&Item<K>, Option<&K>)) {
         for shard in &self.shards {
             let guard = lock(shard);
-            let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, oldest.number, oldest.item.clone()));
-            let later = guard.later.iter().map(|(&(hash, number), item)| (hash, number, item.clone()));
+            let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, None, oldest.item.clone()));
+            let later = guard.later.iter().map(|(&(hash, number), item)| (hash, Some(number), item.clone()));
             let all: Vec<_> = oldest.chain(later).collect();
             drop(guard);
             for (hash, number, item) in all {

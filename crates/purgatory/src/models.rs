@@ -1,7 +1,7 @@
 //! The race for an operation in many orders of its threads. A lost wake-up is a deadlock, which loom reports.
 //!
-//! The lists and the wheel are left out: loom cannot look into the wheel, another crate, whose own models show that it
-//! wakes whom it has to. Here a thread stands for it.
+//! The wheel is left out: loom cannot look into it, another crate, whose own models show that it wakes whom it has to. Here a
+//! thread stands for it.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -14,55 +14,58 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::error::WatchError;
-use crate::race::{Awaited, Leave, Race};
-use crate::watch::GiveBack;
+use crate::lists::{Asked, End, Listed, Lists};
+use crate::operation::{Awaited, Operation, Outcome};
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
 
 /// An operation whose condition takes `wanted` items, once there are as many.
 struct Model {
-    race: Race<Ends, Condition, &'static str>,
+    lists: Lists<()>,
+    operation: Arc<Operation<(), Condition, &'static str>>,
     wanted: usize,
     items: Arc<AtomicUsize>,
 }
 
-/// How often it has ended.
-#[derive(Default)]
-struct Ends(AtomicUsize);
-
-impl Leave for Ends {
-    fn leave(&self) {
-        assert_eq!(self.0.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
-    }
-}
-
 impl Model {
     fn new(wanted: usize) -> Arc<Self> {
+        let (model, condition) = Self::unwatched(wanted);
+        assert!(model.watch(condition).is_none(), "there is nothing yet");
+        model
+    }
+
+    fn unwatched(wanted: usize) -> (Arc<Self>, Condition) {
         let items = Arc::new(AtomicUsize::new(0));
         let taken = items.clone();
         let condition = move || {
             let take = |items: usize| items.checked_sub(wanted);
             taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed")
         };
-        let model = Self { race: Race::new(Ends::default()), wanted, items };
-        assert!(model.race.run(Box::new(condition)).is_none(), "there is nothing yet");
-        Arc::new(model)
+        let lists = Lists::new();
+        let operation = Arc::new(Operation::new(lists.places([()])));
+        (Arc::new(Self { lists, operation, wanted, items }), Box::new(condition))
+    }
+
+    /// After a first try, for which there was nothing.
+    fn watch(&self, condition: Condition) -> Option<Outcome<&'static str>> {
+        assert!(self.operation.places().add(&self.operation));
+        self.operation.run(condition, None)
     }
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.race.attempt(None)
+        self.lists.count_under(&(), |operation| operation.check(None)) == 1
     }
 
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
-        if self.race.expire() {
-            self.race.attempt(Some(WatchError::Expired));
+        if self.operation.ask(Some(End::Expired)) == Asked::Nobody {
+            self.operation.check(Some(End::Expired));
         }
     }
 
     fn cancel(&self) -> bool {
-        self.race.end_untried(WatchError::Cancelled)
+        self.lists.count_under(&(), |operation| operation.end(End::Cancelled)) == 1
     }
 
     fn assert_no_item_lost(&self, outcome: &str) {
@@ -72,7 +75,7 @@ impl Model {
     fn outcome(&self) -> &'static str {
         let mut is_first = true;
         let outcome = block_on(poll_fn(|cx| {
-            let outcome = self.race.poll(cx.waker(), std::mem::take(&mut is_first));
+            let outcome = self.operation.poll(cx.waker(), std::mem::take(&mut is_first));
             outcome.map_or(Poll::Pending, Poll::Ready)
         }));
         match outcome.unwrap() {
@@ -87,8 +90,8 @@ impl Model {
 /// Drops the future; an output that it has not taken goes back to the items.
 fn withdraw(model: &Arc<Model>) {
     let back = model.clone();
-    let heir = GiveBack::new(move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel));
-    model.race.withdraw(heir);
+    let heir = move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel);
+    model.operation.withdraw(Some(Box::new(heir)));
 }
 
 /// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the
@@ -123,6 +126,19 @@ fn no_check_is_missed() {
         let outcome = model.outcome();
         let counted = checks.map(|check| usize::from(check.join().unwrap()));
         assert!(counted.iter().sum::<usize>() <= 1);
+        outcome
+    });
+}
+
+#[test]
+fn a_check_while_it_is_added_is_not_missed() {
+    check(["completed"], || {
+        let (model, condition) = Model::unwatched(1);
+        let check = spawn(&model, Model::add_and_check);
+        let is_complete = model.watch(condition).is_some();
+        let outcome = if is_complete { "completed" } else { model.outcome() };
+        assert!(!(is_complete && check.join().unwrap()));
+        model.assert_no_item_lost(outcome);
         outcome
     });
 }
@@ -174,7 +190,7 @@ fn withdrawn(other: fn(&Model)) {
         let threads = [spawn(&model, |model| _ = model.add_and_check()), spawn(&model, other)];
         withdraw(&model);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(model.race.lists.0.load(Ordering::Relaxed), 1);
+        assert_eq!(model.lists.counts(), (0, 0));
         assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
         "withdrawn"
     });

@@ -1,33 +1,276 @@
-//! An operation as its lists and the wheel call it.
+//! An operation, and the race for it: a check completes it, a cancel or the deadline ends it, or its future is dropped. One
+//! of them wins.
+//!
+//! A thread that tries a condition takes it out of the operation, and alone decides how the operation goes on:
+//!
+//! | stage | the condition | next |
+//! |---|---|---|
+//! | open, waiting | here | tried, by the thread that takes the condition |
+//! | open, tried | with one thread | holds or panics: ended. Does not hold: tried again if a check came meanwhile; else ended if somebody asked for an end; else waiting |
+//! | withdrawn | with one thread | ended: the output is given back |
+//! | ended | dropped | nothing: the future takes the outcome |
+//!
+//! Nobody waits for the thread that tries. A check leaves a request to try the condition once more, because that thread
+//! may have looked before the change. A caller that wants to end the operation leaves a request too. So checks cannot lock
+//! each other out, no check is lost, and no output of a condition is thrown away for an end that came in between.
+//!
+//! One lock guards all of it. No code of a user's runs under that lock: conditions, wakers and outputs are taken out
+//! first.
 
+use std::cell::Cell;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::Arc;
+use std::task::Waker;
+use std::thread;
 
 use futures::task::ArcWake;
 use tokio::runtime::Handle;
 
+use crate::contained;
 use crate::error::WatchError;
-use crate::lists::{Entry, Listed, Places};
-use crate::race::{Leave, Race};
+use crate::lists::{Asked, End, Item, Listed, Places};
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::watch::{GiveBack, give};
+
+/// How often in a row a thread tries a condition again because checks came meanwhile. More come only from threads that
+/// check all the time.
+const RETRIES: usize = 16;
+
+thread_local! {
+    /// Which operation this thread is trying the condition of, by its address, so that a condition that checks its own key
+    /// is told apart. Where a condition checks others, the innermost.
+    static TRYING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How an operation ended, or the panic of its condition.
+pub(crate) type Outcome<T> = thread::Result<Result<T, WatchError>>;
 
 /// One block of memory for all that an operation is, but its timer, which the future has. The lists, the future and the
 /// wheel have references to it: it is the waker of its timer.
-pub(crate) type Operation<K, F, T> = Race<Entry<K>, F, T>;
+pub(crate) struct Operation<K, F, T> {
+    places: Places<K>,
+    stage: Mutex<Stage<F, T>>,
+}
+
+enum Stage<F, T> {
+    Open(Open<F>),
+    /// The future is gone, and a thread has the condition. This takes the output.
+    Withdrawn(GiveBack<T>),
+    /// With the outcome until the future takes it.
+    Ended(Option<Outcome<T>>),
+}
+
+struct Open<F> {
+    /// While the operation waits. Else a thread is trying it.
+    condition: Option<F>,
+    /// The condition is to be tried once more, by the thread that is trying it, or else by the task.
+    again: bool,
+    /// The operation ends for this reason unless its condition holds at the next try.
+    end: Option<End>,
+    /// Of the task that awaits the operation, from its poll until it is woken. Woken and dropped without the lock.
+    waker: Option<Waker>,
+}
+
+impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
+    /// The caller has the condition.
+    pub(crate) fn new(places: Places<K>) -> Self {
+        let open = Open { condition: None, again: false, end: None, waker: None };
+        Self { places, stage: Mutex::new(Stage::Open(open)) }
+    }
+
+    /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
+    fn take(&self, open: &mut Open<F>, end: Option<End>) -> Option<F> {
+        if let Some(condition) = open.condition.take() {
+            open.again = false;
+            return Some(condition);
+        }
+        // Once somebody asked for an end, requests come too late.
+        if open.end.is_none() {
+            open.end = end;
+            open.again |= match end {
+                // A condition that checks its own key means the others. loom runs all threads of a model on one, and no
+                // condition of a model checks.
+                None => cfg!(all(test, loom)) || TRYING.get() != ptr::from_ref(self).addr(),
+                // What held before the deadline has not failed, though the thread may have looked before that.
+                Some(end) => end != End::Cancelled,
+            };
+        }
+        None
+    }
+
+    fn take_if_open(&self, end: Option<End>) -> Option<F> {
+        match &mut *lock(&self.stage) {
+            Stage::Open(open) => self.take(open, end),
+            Stage::Withdrawn(_) | Stage::Ended(_) => None,
+        }
+    }
+
+    /// Tries the condition, which the caller has, until no check has come meanwhile. If it does not hold, the operation ends
+    /// for the reason `end`, or for that of which somebody has left a request. Returns the outcome if the operation ends,
+    /// after it has left its lists and dropped the condition. Otherwise the operation has the condition back; where checks
+    /// come again and again, its task is to try it.
+    pub(crate) fn run(&self, mut condition: F, end: Option<WatchError>) -> Option<Outcome<T>> {
+        let mut tries = 0;
+        let outcome = loop {
+            let before = TRYING.replace(ptr::from_ref(self).addr());
+            let tried = catch_unwind(AssertUnwindSafe(&mut condition));
+            TRYING.set(before);
+            match tried {
+                Ok(None) => {}
+                Ok(Some(output)) => break Ok(Ok(output)),
+                // It is not called again after a panic.
+                Err(panic) => break Err(panic),
+            }
+            tries += 1;
+            let mut stage = lock(&self.stage);
+            let Stage::Open(open) = &mut *stage else { break Ok(Err(WatchError::Cancelled)) };
+            let end = end.or(open.end.map(WatchError::from));
+            if open.again && (tries <= RETRIES || end.is_some()) {
+                open.again = false;
+            } else if let Some(why) = end {
+                break Ok(Err(why));
+            } else {
+                open.condition = Some(condition);
+                if open.again {
+                    let waker = open.waker.take();
+                    wake(stage, waker);
+                }
+                return None;
+            }
+        };
+        self.leave(condition);
+        Some(outcome)
+    }
+
+    /// By the thread that has the condition, before the outcome shows.
+    fn leave(&self, condition: F) {
+        self.places.leave();
+        contained(move || drop(condition));
+    }
+
+    /// The end, by the thread that has had the condition. Wakes the task.
+    fn set(&self, outcome: Outcome<T>) {
+        let mut stage = lock(&self.stage);
+        match mem::replace(&mut *stage, Stage::Ended(None)) {
+            Stage::Withdrawn(heir) => {
+                drop(stage);
+                give(Some(outcome), heir);
+            }
+            Stage::Open(Open { waker, .. }) => {
+                *stage = Stage::Ended(Some(outcome));
+                wake(stage, waker);
+            }
+            Stage::Ended(_) => unreachable!("it ends once"),
+        }
+    }
+}
+
+/// Lets go of the lock, and wakes the task.
+fn wake<F, T>(stage: MutexGuard<'_, Stage<F, T>>, waker: Option<Waker>) {
+    drop(stage);
+    if let Some(waker) = waker {
+        contained(|| waker.wake());
+    }
+}
 
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Operation<K, F, T> {
     fn places(&self) -> &Places<K> {
-        &self.lists.places
+        &self.places
     }
 
-    fn check(&self) -> bool {
-        self.attempt(None)
+    fn check(&self, end: Option<End>) -> bool {
+        let Some(condition) = self.take_if_open(end) else { return false };
+        let Some(outcome) = self.run(condition, end.map(WatchError::from)) else { return false };
+        let is_complete = matches!(outcome, Ok(Ok(_)));
+        self.set(outcome);
+        is_complete
     }
 
-    fn check_in_task(&self) -> bool {
-        self.ask_task()
+    fn ask(&self, end: Option<End>) -> Asked {
+        let mut stage = lock(&self.stage);
+        let Stage::Open(open) = &mut *stage else { return Asked::TooLate };
+        if open.condition.is_none() {
+            self.take(open, end);
+            return Asked::Somebody;
+        }
+        open.again = true;
+        open.end = end.or(open.end);
+        let waker = open.waker.take();
+        let asked = if waker.is_some() { Asked::Somebody } else { Asked::Nobody };
+        wake(stage, waker);
+        asked
     }
 
-    fn cancel(&self) -> bool {
-        self.end_untried(WatchError::Cancelled)
+    fn end(&self, end: End) -> bool {
+        let Some(condition) = self.take_if_open(Some(end)) else { return false };
+        self.leave(condition);
+        self.set(Ok(Err(end.into())));
+        true
+    }
+}
+
+/// An operation as its future has it.
+pub(crate) trait Awaited<T>: Send + Sync {
+    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries a condition that was left to the task.
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>>;
+
+    /// The future is dropped: `heir` takes an output, now, or from the thread that is trying the condition.
+    fn withdraw(&self, heir: GiveBack<T>);
+}
+
+impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Operation<K, F, T> {
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
+        // The first poll surely needs one.
+        let mut new = is_first.then(|| waker.clone());
+        let condition = loop {
+            let mut stage = lock(&self.stage);
+            let open = match &mut *stage {
+                Stage::Open(open) => open,
+                Stage::Ended(outcome) => return outcome.take(),
+                Stage::Withdrawn(_) => unreachable!("its future is here"),
+            };
+            if new.is_some() {
+                mem::swap(&mut open.waker, &mut new);
+            } else if !open.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
+                // A clone is made, and the one before dropped, without the lock.
+                drop(stage);
+                new = Some(waker.clone());
+                continue;
+            }
+            let is_asked = open.again || open.end.is_some();
+            break if is_asked { self.take(open, None) } else { None };
+        };
+        if new.is_some() {
+            contained(move || drop(new));
+        }
+        let outcome = self.run(condition?, None)?;
+        // The task has the outcome, and need not wake itself.
+        let ended = mem::replace(&mut *lock(&self.stage), Stage::Ended(None));
+        contained(move || drop(ended));
+        Some(outcome)
+    }
+
+    fn withdraw(&self, heir: GiveBack<T>) {
+        let mut stage = lock(&self.stage);
+        match mem::replace(&mut *stage, Stage::Ended(None)) {
+            Stage::Open(open) => {
+                *stage = Stage::Withdrawn(heir);
+                drop(stage);
+                // If it panics the operation has to end all the same.
+                contained(move || drop(open.waker));
+                if let Some(condition) = open.condition {
+                    self.leave(condition);
+                    self.set(Ok(Err(WatchError::Cancelled)));
+                }
+            }
+            Stage::Ended(outcome) => {
+                drop(stage);
+                give(outcome, heir);
+            }
+            Stage::Withdrawn(_) => unreachable!("its future was here"),
+        }
     }
 }
 
@@ -42,21 +285,21 @@ where
     T: Send + 'static,
 {
     fn wake_by_ref(operation: &Arc<Self>) {
-        if operation.expire() {
+        if operation.ask(Some(End::Expired)) == Asked::Nobody {
             let last_try = LastTry(operation.clone());
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async move { last_try.0.attempt(Some(WatchError::Expired)) });
+                runtime.spawn(async move { last_try.0.check(Some(End::Expired)) });
             }
         }
     }
 }
 
 /// Ends an operation that is due and was not tried, if a runtime that ends drops this before.
-struct LastTry<L: Leave, F: FnMut() -> Option<T>, T>(Arc<Race<L, F, T>>);
+struct LastTry<K>(Item<K>);
 
-impl<L: Leave, F: FnMut() -> Option<T>, T> Drop for LastTry<L, F, T> {
+impl<K> Drop for LastTry<K> {
     fn drop(&mut self) {
-        self.0.end_untried(WatchError::Expired);
+        self.0.end(End::Expired);
     }
 }

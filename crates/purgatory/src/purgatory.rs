@@ -14,7 +14,7 @@ use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
 use crate::error::WatchError;
-use crate::lists::{Entry, Item, Lists};
+use crate::lists::{Asked, End, Item, Listed, Lists};
 use crate::operation::Operation;
 use crate::watch::{State, Watch, told_by};
 
@@ -178,62 +178,51 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// assert_eq!((purgatory.watched(), purgatory.delayed()), (0, 0));
     /// # }
     /// ```
-    pub fn watch<T, F>(&self, keys: impl IntoIterator<Item = K>, delay: Duration, condition: F) -> Watch<T>
-    where
-        T: Send + 'static,
-        F: FnMut() -> Option<T> + Send + 'static,
-    {
+    pub fn watch<T: Send + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        delay: Duration,
+        condition: impl FnMut() -> Option<T> + Send + 'static,
+    ) -> Watch<T> {
         self.watch_by(keys, self.wheel.sleep(delay), condition)
     }
 
     /// As [`watch`](Self::watch), until `deadline` at the latest.
-    pub fn watch_until<T, F>(
+    pub fn watch_until<T: Send + 'static>(
         &self,
         keys: impl IntoIterator<Item = K>,
         deadline: Instant,
-        condition: F,
-    ) -> Watch<T>
-    where
-        T: Send + 'static,
-        F: FnMut() -> Option<T> + Send + 'static,
-    {
+        condition: impl FnMut() -> Option<T> + Send + 'static,
+    ) -> Watch<T> {
         self.watch_by(keys, self.wheel.sleep_until(deadline), condition)
     }
 
-    fn watch_by<T, F>(&self, keys: impl IntoIterator<Item = K>, sleep: Sleep, mut condition: F) -> Watch<T>
-    where
-        T: Send + 'static,
-        F: FnMut() -> Option<T> + Send + 'static,
-    {
-        let mut sleep = match self.tolerance {
-            Some(tolerance) => sleep.with_tolerance(tolerance),
-            None => sleep,
-        };
+    fn watch_by<T: Send + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut sleep: Sleep,
+        mut condition: impl FnMut() -> Option<T> + Send + 'static,
+    ) -> Watch<T> {
+        if let Some(tolerance) = self.tolerance {
+            sleep = sleep.with_tolerance(tolerance);
+        }
         if let Some(output) = condition() {
             return Watch::new(State::Ended(Some(Ok(output))));
         }
         let places = self.lists.places(keys);
-        let operation = Arc::new(Operation::new(Entry { lists: self.lists.clone(), places }));
-        let end = if self.lists.add(&operation) {
-            match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
-                Poll::Pending => None,
-                Poll::Ready(Ok(())) => Some(WatchError::Expired),
-                Poll::Ready(Err(error)) => Some(WatchError::CouldNotRun(error)),
-            }
-        } else {
-            Some(WatchError::Cancelled)
+        let operation = Arc::new(Operation::new(places));
+        let arm = || sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation)));
+        let end = match operation.places().add(&operation).then(arm) {
+            Some(Poll::Pending) => None,
+            Some(Poll::Ready(Ok(()))) => Some(WatchError::Expired),
+            Some(Poll::Ready(Err(error))) => Some(WatchError::CouldNotRun(error)),
+            None => Some(WatchError::Cancelled),
         };
-        if let Some(why) = end {
-            operation.end_after_try(why);
-        }
         // A check may have come between the first try and the lists. Nobody else asks for the outcome yet.
-        match operation.run(condition) {
-            None => Watch::new(State::Watched { operation, sleep, is_polled: false }),
-            Some(outcome) => match told_by(&mut sleep, outcome) {
-                Ok(result) => Watch::new(State::Ended(Some(result))),
-                Err(panic) => resume_unwind(panic),
-            },
-        }
+        Watch::new(match operation.run(condition, end).map(|outcome| told_by(&mut sleep, outcome)) {
+            None => State::Watched { operation, sleep, is_polled: false },
+            Some(outcome) => State::Ended(Some(outcome.unwrap_or_else(|panic| resume_unwind(panic)))),
+        })
     }
 
     /// Tries the operations that are watched under `key`, in the order in which they were watched, and returns how many
@@ -276,7 +265,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.check())
+        self.lists.count_under(key, |operation| operation.check(None))
     }
 
     /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many they are.
@@ -316,7 +305,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.check_in_task())
+        self.lists.count_under(key, |operation| operation.ask(None) != Asked::TooLate)
     }
 
     /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many this call
@@ -347,7 +336,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.cancel())
+        self.lists.count_under(key, |operation| operation.end(End::Cancelled))
     }
 
     /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
@@ -378,7 +367,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     {
         let mut cancelled = Vec::new();
         self.lists.count_under(key, |operation| {
-            let is_cancelled = operation.cancel();
+            let is_cancelled = operation.end(End::Cancelled);
             cancelled.extend(is_cancelled.then(|| Cancelled { operation: operation.clone() }));
             is_cancelled
         });
@@ -413,7 +402,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     pub fn shutdown(&self) -> usize {
         let mut cancelled = 0;
         self.lists.close();
-        self.lists.each(|operation, _| cancelled += usize::from(operation.cancel()));
+        self.lists.each(|operation, _| cancelled += usize::from(operation.end(End::Cancelled)));
         cancelled
     }
 
@@ -476,13 +465,11 @@ impl<K> Clone for Purgatory<K> {
 
 impl<K> fmt::Debug for Purgatory<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel, lists, tolerance } = self;
+        let (watched, delayed) = self.lists.counts();
         f.debug_struct("Purgatory")
-            .field("wheel", wheel)
-            .field("tolerance", tolerance)
-            .field("watched", &lists.counts().0)
-            .field("delayed", &lists.counts().1)
-            .finish()
+            .field("watched", &watched)
+            .field("delayed", &delayed)
+            .finish_non_exhaustive()
     }
 }
 

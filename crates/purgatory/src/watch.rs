@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::race::{Awaited, Outcome};
+use crate::operation::{Awaited, Outcome};
 
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
@@ -63,7 +63,7 @@ pub(crate) fn told_by<T>(sleep: &mut Sleep, outcome: Outcome<T>) -> Outcome<T> {
 
 impl<T> Watch<T> {
     pub(crate) const fn new(state: State<T>) -> Self {
-        Self { state, give_back: GiveBack(None) }
+        Self { state, give_back: None }
     }
 
     /// If this future is dropped before it returns the operation's output, `code` gets that output.
@@ -107,7 +107,10 @@ impl<T> Watch<T> {
     /// # }
     /// ```
     pub fn give_back(mut self, code: impl FnOnce(T) + Send + 'static) -> Self {
-        self.give_back = GiveBack::new(code);
+        // Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
+        let code = Mutex::new(code);
+        let code = |output| (code.into_inner().unwrap_or_else(PoisonError::into_inner))(output);
+        self.give_back = Some(Box::new(code));
         self
     }
 
@@ -137,9 +140,8 @@ impl<T> Future for Watch<T> {
             }
             State::Ended(result) => Ok(result.take().expect("a `Watch` was polled after it was ready")),
         };
-        let ended = mem::replace(&mut this.state, State::Ended(None));
         // This may drop keys, and their panic must not take the output along.
-        contained(move || drop(ended));
+        contained(|| this.state = State::Ended(None));
         budget.made_progress();
         Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
     }
@@ -153,7 +155,7 @@ impl<T> FusedFuture for Watch<T> {
 
 impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
-        let give_back = GiveBack(self.give_back.0.take());
+        let give_back = self.give_back.take();
         match mem::replace(&mut self.state, State::Ended(None)) {
             State::Watched { operation, sleep, .. } => {
                 // Before the code runs, which may need the timer's place in the wheel.
@@ -161,7 +163,7 @@ impl<T> Drop for Watch<T> {
                 operation.withdraw(give_back);
                 contained(move || drop(operation));
             }
-            State::Ended(result) => give_back.give(result.map(Ok)),
+            State::Ended(result) => give(result.map(Ok), give_back),
         }
     }
 }
@@ -178,21 +180,13 @@ impl<T> fmt::Debug for Watch<T> {
 }
 
 /// Where an output goes that its future has not taken; it is dropped where nobody has said.
-pub(crate) struct GiveBack<T>(Option<Box<dyn FnOnce(T) + Send + Sync>>);
+pub(crate) type GiveBack<T> = Option<Box<dyn FnOnce(T) + Send + Sync>>;
 
-impl<T> GiveBack<T> {
-    pub(crate) fn new(code: impl FnOnce(T) + Send + 'static) -> Self {
-        // Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
-        let code = Mutex::new(code);
-        Self(Some(Box::new(|output| (code.into_inner().unwrap_or_else(PoisonError::into_inner))(output))))
-    }
-
-    /// The caller holds no lock. A panic of the user's code ends here.
-    pub(crate) fn give(self, outcome: Option<Outcome<T>>) {
-        contained(move || {
-            if let (Some(Ok(Ok(output))), Some(code)) = (outcome, self.0) {
-                code(output);
-            }
-        });
-    }
+/// The caller holds no lock. A panic of the user's code ends here.
+pub(crate) fn give<T>(outcome: Option<Outcome<T>>, to: GiveBack<T>) {
+    contained(move || {
+        if let (Some(Ok(Ok(output))), Some(code)) = (outcome, to) {
+            code(output);
+        }
+    });
 }
