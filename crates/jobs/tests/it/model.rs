@@ -250,7 +250,7 @@ impl Naive {
         match self.now {
             Now::Pending(_) if self.is_users => return Replanned::MovedByUser,
             Now::Pending(_) => {
-                self.now = next.map_or(Now::Over(JobState::Done), |to| Now::Pending(to.max(now)))
+                self.now = next.map_or(Now::Over(JobState::Done), |to| Now::Pending(to.max(now)));
             }
             _ => return Replanned::NotPending,
         }
