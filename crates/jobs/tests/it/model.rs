@@ -360,6 +360,8 @@ impl Model {
                 assert_eq!(replaced.map(known), before);
             }
         }
+        let is_attached = naive.run.lock().unwrap().is_some();
+        assert_eq!(is_attached, naive.schedule.is_some() && first);
         self.all.push(naive);
     }
 

@@ -144,85 +144,58 @@ fn a_job_that_is_moved_keeps_its_place_on_a_wheel_that_is_full() {
     assert_eq!((job.state(), wheel.pending()), (JobState::Pending, 1));
 }
 
-/// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is
-/// told that it was pending.
+/// Threads add, replace, remove and move jobs of all kinds under the same keys, which run meanwhile.
 #[test]
-fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither() {
-    const OPERATIONS: usize = 5_000;
-    let runtime = runtime(2);
-    let wheel = runtime.block_on(async { TimingWheel::builder().tick(TICK).build().unwrap() });
-    let jobs = Jobs::new(&wheel);
-    let (ran, told, added) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
-    let tell = |info: Option<JobInfo>| {
-        told.fetch_add(usize::from(state(info) == Some(JobState::Pending)), Ordering::Relaxed);
-    };
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                for _ in 0..OPERATIONS {
-                    let key = fastrand::u64(..50);
-                    if fastrand::bool() {
-                        tell(jobs.remove(&key));
-                        continue;
+fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither_and_no_place_is_lost_or_made_up() {
+    const OPERATIONS: usize = 10_000;
+    for places in [8, usize::MAX] {
+        let runtime = runtime(2);
+        // What is pending in one shard is counted in one moment.
+        let builder = TimingWheel::builder().tick(TICK).shards(1).max_pending(places);
+        let wheel = runtime.block_on(async { builder.build().unwrap() });
+        let jobs = Jobs::new(&wheel);
+        let (ran, told, added) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
+        // Odd keys are of jobs that repeat.
+        let tell = |key: u64, info: Option<JobInfo>| {
+            let is_told = key.is_multiple_of(2) && state(info) == Some(JobState::Pending);
+            told.fetch_add(usize::from(is_told), Ordering::Relaxed);
+        };
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let _within = runtime.enter();
+                    for _ in 0..OPERATIONS {
+                        let (key, delay) = (fastrand::u64(..50), TICK * fastrand::u32(..60));
+                        let run = ran.clone();
+                        let run = async move { _ = run.fetch_add(1, Ordering::Relaxed) };
+                        match fastrand::u8(..6) {
+                            0 => tell(key, jobs.remove(&key)),
+                            1 => _ = jobs.reset_after(&key, delay),
+                            _ if !key.is_multiple_of(2) => {
+                                drop(jobs.try_run_by(key, rate(delay.max(TICK)).times(3), || async {}));
+                            }
+                            _ => match jobs.try_run_after(key, delay, run) {
+                                Ok(replaced) => {
+                                    tell(key, replaced);
+                                    added.fetch_add(1, Ordering::Relaxed);
+                                }
+                                Err(refused) => assert!(refused.error().is_at_capacity()),
+                            },
+                        }
+                        assert!(wheel.pending() <= places);
                     }
-                    let run = ran.clone();
-                    let run = async move { _ = run.fetch_add(1, Ordering::Relaxed) };
-                    tell(jobs.try_run_after(key, TICK * fastrand::u32(..8), run).unwrap());
-                    added.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    stop(&jobs).into_iter().for_each(|job| tell(Some(job.info)));
-    let (told, added) = (told.into_inner(), added.into_inner());
-    runtime.block_on(async {
+                });
+            }
+        });
+        stop(&jobs).into_iter().for_each(|job| tell(job.key, Some(job.info)));
+        let (told, added) = (told.into_inner(), added.into_inner());
         let all = async {
-            while ran.load(Ordering::Relaxed) + told < added {
+            while ran.load(Ordering::Relaxed) + told < added || !jobs.is_empty() {
                 sleep(ms(1)).await;
             }
         };
-        timeout(HANG_GUARD, all).await.expect("a job was lost");
-    });
-    assert_eq!(ran.load(Ordering::Relaxed) + told, added);
-    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
-}
-
-/// Threads add, replace, remove, move and change jobs of all kinds, which run meanwhile.
-#[test]
-fn no_place_is_lost_or_made_up_among_threads() {
-    const PLACES: usize = 8;
-    let runtime = runtime(2);
-    let _within = runtime.enter();
-    // What is pending in one shard is counted in one moment.
-    let wheel = TimingWheel::builder().shards(1).max_pending(PLACES).build().unwrap();
-    let jobs = Jobs::new(&wheel);
-    thread::scope(|scope| {
-        for seed in 0..2 {
-            let (wheel, jobs, runtime) = (&wheel, &jobs, &runtime);
-            scope.spawn(move || {
-                let _within = runtime.enter();
-                let mut random = fastrand::Rng::with_seed(seed);
-                for _ in 0..20_000 {
-                    let (key, delay) = (random.u8(0..12), Duration::from_micros(random.u64(0..3_000)));
-                    let period = delay.max(ms(1));
-                    match random.u8(0..5) {
-                        0 | 1 => drop(jobs.try_run_after(key, delay, async {})),
-                        2 => drop(jobs.try_run_by(key, rate(period).times(3), || async {})),
-                        3 => drop(jobs.remove(&key)),
-                        _ => _ = jobs.reset_after(&key, delay),
-                    }
-                    assert!(wheel.pending() <= PLACES);
-                }
-            });
-        }
-    });
-    runtime.block_on(async {
-        let is_at_rest = async {
-            while !jobs.is_empty() {
-                sleep(ms(1)).await;
-            }
-        };
-        timeout(HANG_GUARD, is_at_rest).await.expect("a job hangs");
-    });
-    assert_eq!(free(&wheel), PLACES);
+        runtime.block_on(async { timeout(HANG_GUARD, all).await.expect("a job was lost") });
+        assert_eq!((ran.load(Ordering::Relaxed) + told, wheel.pending()), (added, 0));
+        assert!(places > 8 || free(&wheel) == places);
+    }
 }
