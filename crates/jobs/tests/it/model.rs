@@ -474,17 +474,16 @@ impl Model {
             listed.iter().partition(|&&n| matches!(self.all[n].now, Now::Running(..)));
         let not_begun: Vec<_> =
             rest.iter().map(|&n| (self.all[n].key.unwrap(), self.all[n].known())).collect();
+        let is_late = |naive: &Naive| matches!(naive.now, Now::Running(until, _) if until > self.now + limit);
+        let (aborted, finished): (Vec<usize>, Vec<usize>) =
+            running.iter().partition(|&&n| is_late(&self.all[n]));
         listed.iter().for_each(|&n| _ = self.all[n].leave());
-
-        let (before, long) = (self.now, ms(1_000));
-        let (mut ended, other) = tokio::join!(self.jobs.shutdown(limit), self.jobs.shutdown(long));
+        let at = self.now + limit;
+        let (mut ended, other) = tokio::join!(self.jobs.shutdown(limit), self.jobs.shutdown(ms(1_000)));
+        assert!(aborted.is_empty() || Instant::now() == at);
         self.step(Instant::now());
-        let is_over = |naive: &Naive| !matches!(naive.now, Now::Running(..));
-        let (finished, aborted): (Vec<usize>, Vec<usize>) =
-            running.iter().partition(|&&n| is_over(&self.all[n]));
         aborted.iter().for_each(|&n| _ = self.all[n].abort());
         assert_eq!((ended.finished, ended.aborted), (finished.len(), aborted.len()));
-        assert!(aborted.is_empty() || self.now == before + limit);
         assert_eq!((other.finished, other.aborted, other.not_begun.len()), (running.len(), 0, 0));
         assert!(self.jobs.try_run_after(0, ms(1), async {}).is_err());
 
