@@ -12,7 +12,7 @@ use timingwheel::TimingWheel;
 use timingwheel_purgatory::Purgatory;
 use tokio::runtime::Builder;
 
-use crate::{DAY, ms};
+use crate::{DAY, HANG_GUARD, ms};
 
 /// What asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn may_ask(by: By) {
         });
         done.send(()).unwrap();
     });
-    assert_eq!(is_done.recv_timeout(Duration::from_secs(30)), Ok(()), "it waits for its own lock");
+    assert_eq!(is_done.recv_timeout(HANG_GUARD), Ok(()), "it waits for its own lock");
 }
 
 #[test]

@@ -3,22 +3,24 @@
 
 mod checks;
 mod ends;
-mod give_back;
-mod keys;
 mod locks;
 mod model;
-mod outcomes;
+mod operations;
 mod panics;
 mod racing;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_purgatory::Purgatory;
+use timingwheel_purgatory::{Purgatory, Watch};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Ends a test that would hang.
+const HANG_GUARD: Duration = Duration::from_secs(60);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -71,4 +73,34 @@ fn purgatory<K>() -> Purgatory<K> {
 /// The numbers of places taken and of operations pending.
 fn counts<K>(purgatory: &Purgatory<K>) -> (usize, usize) {
     (purgatory.watched(), purgatory.delayed())
+}
+
+type Act = Box<dyn Fn() + Send + Sync>;
+
+/// Acts when it is woken, and when it is dropped.
+struct Acts(Act, Act);
+
+impl Wake for Acts {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+impl Drop for Acts {
+    fn drop(&mut self) {
+        (self.1)();
+    }
+}
+
+fn when_woken(act: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(Acts(Box::new(act), Box::new(|| ()))).into()
+}
+
+fn when_dropped(act: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(Acts(Box::new(|| ()), Box::new(act))).into()
+}
+
+/// Polls it by this waker, and tells whether it was ready.
+fn poll_by<T>(watch: &mut Watch<T>, waker: &Waker) -> bool {
+    Pin::new(watch).poll(&mut Context::from_waker(waker)).is_ready()
 }

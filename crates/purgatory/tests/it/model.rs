@@ -338,7 +338,8 @@ impl Model {
         match (poll, naive.outcome) {
             (Ok(Poll::Ready(Ok(output))), Some(Outcome::Holds)) => assert_eq!(output, naive.id),
             (Ok(Poll::Ready(Err(error))), Some(Outcome::Fails(why))) => assert_eq!(error, why),
-            (Err(_), Some(Outcome::Panics)) | (Ok(Poll::Pending), None) => {}
+            (Err(panic), Some(Outcome::Panics)) => assert_eq!(panic.downcast_ref(), Some(&"as asked")),
+            (Ok(Poll::Pending), None) => {}
             (told, outcome) => panic!("told {told:?}, and not {outcome:?}"),
         }
     }

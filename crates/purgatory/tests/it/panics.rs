@@ -1,121 +1,30 @@
-//! A user's code that panics: who gets the panic, and that nobody else loses anything.
+//! A user's code that panics, but for conditions, which `model` has: who gets the panic, and that nobody else loses anything.
 
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
 
-use futures::FutureExt;
-use timingwheel_purgatory::{Watch, WatchError};
+use timingwheel_purgatory::WatchError;
 use tokio_test::{assert_ready_eq, task::spawn};
 
-use crate::{DAY, Level, counts, ms, never, purgatory};
-
-/// A condition that panics at its `nth` try, and never holds.
-fn panics_at(nth: usize) -> impl FnMut() -> Option<()> + Send {
-    let mut tries = 0;
-    move || {
-        tries += 1;
-        if tries == nth {
-            panic!("at try {nth}");
-        }
-        None
-    }
-}
-
-async fn panic_of<T>(watch: Watch<T>) -> String
-where
-    T: Send + std::fmt::Debug,
-{
-    *AssertUnwindSafe(watch).catch_unwind().await.unwrap_err().downcast().unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_condition_that_panics_as_it_is_watched_panics_there_and_leaves_nothing_behind() {
-    for nth in [1, 2] {
-        let purgatory = purgatory();
-        let watch = || purgatory.watch(["a", "b"], DAY, panics_at(nth));
-        let panic = catch_unwind(AssertUnwindSafe(watch)).map(drop).unwrap_err();
-        assert_eq!(*panic.downcast::<String>().unwrap(), format!("at try {nth}"));
-        assert_eq!(counts(&purgatory), (0, 0));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_condition_that_panics_in_a_check_ends_its_own_operation_and_the_check_goes_on() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let before = purgatory.watch(["key"], DAY, level.at_least(1));
-    let panics = purgatory.watch(["key", "other"], DAY, panics_at(3));
-    let after: Vec<_> = (0..100).map(|_| purgatory.watch(["key"], DAY, level.at_least(1))).collect();
-    level.set(1);
-    assert_eq!((purgatory.check("key"), counts(&purgatory)), (101, (0, 0)));
-    assert_eq!(panic_of(panics).await, "at try 3");
-    for watch in after.into_iter().chain([before]) {
-        assert_eq!(watch.await, Ok(1));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_condition_that_panics_at_its_deadline_panics_in_the_task_that_awaits_it() {
-    let purgatory = purgatory();
-    let panics = purgatory.watch(["key"], ms(10), panics_at(3));
-    let expires = purgatory.watch(["key"], ms(10), never);
-    assert_eq!(panic_of(panics).await, "at try 3");
-    assert_eq!(expires.await, Err(WatchError::Expired));
-    assert_eq!(counts(&purgatory), (0, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_panic_of_an_operation_whose_future_is_dropped_harms_nobody() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let panics = purgatory.watch(["key"], DAY, panics_at(3));
-    let other = purgatory.watch(["key"], DAY, level.at_least(1));
-    level.set(1);
-    assert_eq!(purgatory.check("key"), 1);
-    drop(panics);
-    assert_eq!(other.await, Ok(1));
-}
-
-struct PanicsWhenWoken;
-
-impl Wake for PanicsWhenWoken {
-    fn wake(self: Arc<Self>) {
-        panic!("a waker");
-    }
-}
+use crate::{DAY, Level, counts, ms, poll_by, purgatory, when_dropped, when_woken};
 
 #[tokio::test(start_paused = true)]
 async fn a_waker_that_panics_harms_nobody() {
     let (purgatory, level) = (purgatory(), Level::default());
     let mut panics = purgatory.watch(["key"], DAY, level.at_least(1));
-    let waker: Waker = Arc::new(PanicsWhenWoken).into();
-    let mut poll = || Future::poll(std::pin::Pin::new(&mut panics), &mut Context::from_waker(&waker));
-    assert!(poll().is_pending());
+    let waker = when_woken(|| panic!("a waker"));
+    assert!(!poll_by(&mut panics, &waker));
     let other = purgatory.watch(["key"], DAY, level.at_least(1));
     level.set(1);
     assert_eq!((purgatory.check("key"), counts(&purgatory)), (2, (0, 0)));
-    assert!(poll().is_ready());
+    assert!(poll_by(&mut panics, &waker));
     assert_eq!(other.await, Ok(1));
-}
-
-struct WakerThatPanicsWhenDropped;
-
-impl Wake for WakerThatPanicsWhenDropped {
-    fn wake(self: Arc<Self>) {}
-}
-
-impl Drop for WakerThatPanicsWhenDropped {
-    fn drop(&mut self) {
-        panic!("the drop of a waker");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_whose_waker_panics_when_dropped_leaves_its_lists_with_its_future() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let mut watch = purgatory.watch(["key"], ms(10), level.at_least(1));
-    let waker: Waker = Arc::new(WakerThatPanicsWhenDropped).into();
-    assert!(Future::poll(std::pin::Pin::new(&mut watch), &mut Context::from_waker(&waker)).is_pending());
-    // The operation has the last one.
+    // Nor as it is dropped with its future: the operation has the last one.
+    let mut watch = purgatory.watch(["key"], ms(10), level.at_least(2));
+    let waker = when_dropped(|| panic!("the drop of a waker"));
+    assert!(!poll_by(&mut watch, &waker));
     drop(waker);
     drop(watch);
     assert_eq!((counts(&purgatory), level.conditions()), ((0, 0), 0));
@@ -197,4 +106,42 @@ async fn a_key_whose_drop_panics_as_the_task_takes_the_output_takes_none_of_it_a
     level.set(1);
     assert_eq!(purgatory.check(&TouchyKey(None)), 1);
     assert_eq!(watch.await, Ok(1));
+}
+
+thread_local!(static COMPARISONS: Cell<usize> = const { Cell::new(usize::MAX) });
+
+/// Panics when it has been compared so many times.
+#[derive(Clone, Debug)]
+struct Compared(u8);
+
+impl PartialEq for Compared {
+    fn eq(&self, other: &Self) -> bool {
+        let left = COMPARISONS.get();
+        assert!(left > 0, "compared too often");
+        COMPARISONS.set(left - 1);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Compared {}
+
+impl Hash for Compared {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_comparison_that_panics_in_a_check_leaves_all_waiting() {
+    for (many, comparisons) in [(1_000, 100), (1, 0)] {
+        let (purgatory, level) = (purgatory(), Level::default());
+        let watch = |_| purgatory.watch([Compared(1)], DAY, level.at_least(1));
+        let _watches: Vec<_> = (0..many).map(watch).collect();
+        COMPARISONS.set(comparisons);
+        let check = catch_unwind(AssertUnwindSafe(|| purgatory.check(&Compared(1))));
+        COMPARISONS.set(usize::MAX);
+        assert!(check.is_err());
+        level.set(1);
+        assert_eq!((purgatory.check(&Compared(1)), counts(&purgatory)), (many, (0, 0)));
+    }
 }

@@ -14,10 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::advance;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::{DAY, counts};
-
-/// Ends a test that would hang.
-const HANG_GUARD: Duration = Duration::from_secs(60);
+use crate::{DAY, HANG_GUARD, counts};
 
 /// Counts each kind of outcome.
 #[derive(Debug, Default)]
