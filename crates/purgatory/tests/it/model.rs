@@ -20,7 +20,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::FusedFuture;
-use proptest::prelude::*;
 use timingwheel::{Error, TimingWheel};
 use timingwheel_purgatory::{Purgatory, Watch, WatchError};
 use tokio::time::{Instant, advance};
@@ -39,60 +38,6 @@ impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u8(self.0 % 2);
     }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    /// Holds when a counter is as high as it wants.
-    Watch {
-        keys: Vec<Key>,
-        counter: usize,
-        wanted: usize,
-        panics_at: Option<usize>,
-        delay: Duration,
-        is_polled: bool,
-    },
-    Raise(usize),
-    Check(Key),
-    CheckInTasks(Key),
-    /// And lists the keys of each.
-    Cancel(Key),
-    /// The future of the nth operation there is, modulo.
-    Poll(usize),
-    Drop(usize),
-    /// And polls those that are due, or leaves that for later.
-    Advance(Duration, bool),
-    Shutdown,
-    EndWheel,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let key = || (0..KEYS).prop_map(Key);
-    // Also through the levels of the wheel.
-    let delay = prop_oneof![6 => 0..30_u64, 1 => 4_990..5_010_u64].prop_map(ms);
-    let time = prop_oneof![9 => 0..15_u64, 1 => 4_980..5_020_u64].prop_map(ms);
-    let panics_at = proptest::option::weighted(0.1, 1..5_usize);
-    let keys = proptest::collection::vec(key(), 0..4);
-    let watch = (keys, 0..COUNTERS, 0..6_usize, panics_at, delay, proptest::bool::weighted(0.8)).prop_map(
-        |(keys, counter, wanted, panics_at, delay, is_polled)| Step::Watch {
-            keys,
-            counter,
-            wanted,
-            panics_at,
-            delay,
-            is_polled,
-        },
-    );
-    prop_oneof![
-        16 => watch,
-        6 => (0..COUNTERS).prop_map(Step::Raise),
-        12 => key().prop_map(Step::Check),
-        4 => key().prop_map(Step::CheckInTasks),
-        2 => key().prop_map(Step::Cancel),
-        2 => any::<usize>().prop_map(Step::Poll),
-        4 => any::<usize>().prop_map(Step::Drop),
-        6 => (time, any::<bool>()).prop_map(|(time, polls)| Step::Advance(time, polls)),
-    ]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,15 +66,18 @@ struct Naive {
     watch: Spawn<Watch<usize>>,
 }
 
+/// As seen, and as it should be.
+type Twice<T> = [Arc<Mutex<Vec<T>>>; 2];
+
 struct Model {
     wheel: TimingWheel,
     purgatory: Purgatory<Key>,
     /// Conditions look at these; the model reads them too.
     counters: Arc<[AtomicUsize; COUNTERS]>,
     next_id: usize,
-    /// Which conditions held, in which order, and whether in tasks: as seen, and as it should be.
-    held: [Arc<Mutex<Vec<(usize, bool)>>>; 2],
-    given_back: [Arc<Mutex<Vec<usize>>>; 2],
+    /// Which conditions held, in which order, and whether in tasks.
+    held: Twice<(usize, bool)>,
+    given_back: Twice<usize>,
     list: Vec<Naive>,
     is_shut_down: bool,
     is_wheel_ended: bool,
@@ -187,66 +135,83 @@ impl Model {
         }
     }
 
-    async fn apply(&mut self, step: Step) {
-        match step {
-            Step::Watch { .. } => self.watch(step),
-            Step::Raise(counter) => _ = self.counters[counter].fetch_add(1, Ordering::Relaxed),
-            Step::Check(key) => {
+    /// Does something at random.
+    async fn act(&mut self, random: &mut fastrand::Rng) {
+        let (key, counter) = (Key(random.u8(0..KEYS)), random.usize(0..COUNTERS));
+        let nth = random.usize(0..self.list.len().max(1));
+        match random.u8(0..26) {
+            0..8 => self.watch(counter, random),
+            8..11 => _ = self.counters[counter].fetch_add(1, Ordering::Relaxed),
+            11..17 => {
                 let (completed, places) = (self.purgatory.check(&key), self.pending(Some(key)));
                 assert_eq!(completed, places.into_iter().filter(|&n| self.attempt(n, false)).count());
             }
-            Step::CheckInTasks(key) => {
+            17..19 => {
                 let places = self.pending(Some(key));
                 assert_eq!(self.purgatory.check_in_tasks(&key), places.len());
                 self.compare_tries();
                 places.iter().for_each(|&n| self.list[n].is_asked = true);
                 self.poll_woken(&places);
             }
-            Step::Cancel(key) => {
+            19 => {
                 let places = self.pending(Some(key));
                 let cancelled = self.purgatory.cancel_and_list(&key);
-                let keys: Vec<BTreeSet<_>> =
-                    cancelled.iter().map(|one| one.keys().copied().collect()).collect();
-                assert_eq!(keys, places.iter().map(|&n| self.list[n].keys.clone()).collect::<Vec<_>>());
+                let keys = cancelled.iter().map(|one| one.keys().copied().collect());
+                let expected = places.iter().map(|&n| self.list[n].keys.clone());
+                assert_eq!(keys.collect::<Vec<BTreeSet<_>>>(), expected.collect::<Vec<_>>());
                 assert_eq!(self.purgatory.cancel(&key), 0);
                 self.cancel(&places);
             }
-            Step::Poll(nth) if !self.list.is_empty() => self.poll(nth % self.list.len()),
-            Step::Drop(nth) if !self.list.is_empty() => {
-                let dropped = self.list.remove(nth % self.list.len());
-                let output = Some(dropped.id).filter(|_| dropped.outcome == Some(Outcome::Holds));
-                self.given_back[1].lock().unwrap().extend(output);
-            }
-            Step::Poll(_) | Step::Drop(_) => {}
-            Step::Advance(time, polls) => {
-                advance(time).await;
-                let mut due = self.pending(None);
-                due.retain(|&n| self.is_due(n));
-                self.expire(&due).await;
-                if polls {
-                    self.poll_woken(&due);
-                }
-                self.compare_keys();
-            }
-            Step::Shutdown => {
-                let places = self.pending(None);
-                assert_eq!(self.purgatory.shutdown(), places.len());
-                self.cancel(&places);
-                self.is_shut_down = true;
-            }
-            Step::EndWheel => {
-                assert_eq!(self.wheel.shutdown(), self.timers());
-                self.is_wheel_ended = true;
-                let places = self.pending(None);
-                self.expire(&places).await;
-                self.poll_woken(&places);
-            }
+            20 if !self.list.is_empty() => self.poll(nth),
+            20..23 if !self.list.is_empty() => self.drop(nth),
+            // Also through the levels of the wheel.
+            23 => self.advance(ms(random.u64(4_980..5_020)), true).await,
+            _ => self.advance(ms(random.u64(0..15)), random.bool()).await,
         }
         self.compare();
     }
 
-    fn watch(&mut self, step: Step) {
-        let Step::Watch { keys, counter, wanted, panics_at, delay, is_polled } = step else { return };
+    fn drop(&mut self, n: usize) {
+        let dropped = self.list.remove(n);
+        let output = Some(dropped.id).filter(|_| dropped.outcome == Some(Outcome::Holds));
+        self.given_back[1].lock().unwrap().extend(output);
+    }
+
+    /// And polls those that are due, or leaves that for later.
+    async fn advance(&mut self, time: Duration, polls: bool) {
+        advance(time).await;
+        let mut due = self.pending(None);
+        due.retain(|&n| self.is_due(n));
+        self.expire(&due).await;
+        if polls {
+            self.poll_woken(&due);
+        }
+        self.compare_keys();
+    }
+
+    fn shut_down(&mut self) {
+        let places = self.pending(None);
+        assert_eq!(self.purgatory.shutdown(), places.len());
+        self.cancel(&places);
+        self.is_shut_down = true;
+        self.compare();
+    }
+
+    async fn end_wheel(&mut self) {
+        assert_eq!(self.wheel.shutdown(), self.timers());
+        self.is_wheel_ended = true;
+        let places = self.pending(None);
+        self.expire(&places).await;
+        self.poll_woken(&places);
+        self.compare();
+    }
+
+    /// An operation that holds when a counter is as high as it wants.
+    fn watch(&mut self, counter: usize, random: &mut fastrand::Rng) {
+        let delay = ms(if random.u8(0..7) > 0 { random.u64(0..30) } else { random.u64(4_990..5_010) });
+        let (wanted, is_polled) = (random.usize(0..6), random.u8(0..5) > 0);
+        let panics_at = Some(random.usize(1..5)).filter(|_| random.u8(0..10) == 0);
+        let keys: Vec<_> = (0..random.u8(0..4)).map(|_| Key(random.u8(0..KEYS))).collect();
         let (counters, tried, id) = (self.counters.clone(), Arc::new(AtomicUsize::new(0)), self.next_id);
         let (held, given_back, tries) = (self.held[0].clone(), self.given_back[0].clone(), tried.clone());
         let condition = move || {
@@ -397,31 +362,29 @@ impl Model {
     }
 }
 
-proptest! {
-    #[test]
-    fn a_purgatory_does_what_a_naive_list_does(
-        steps in proptest::collection::vec(step(), 1..80),
-        shutdown in proptest::option::of(0..80_usize),
-        wheel_ends in proptest::option::of(0..80_usize),
-    ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-        runtime.unwrap().block_on(async {
-            let mut model = Model::new();
-            for (n, step) in steps.into_iter().enumerate() {
-                if shutdown == Some(n) {
-                    model.apply(Step::Shutdown).await;
-                }
-                if wheel_ends == Some(n) {
-                    model.apply(Step::EndWheel).await;
-                }
-                model.apply(step).await;
+#[tokio::test(start_paused = true)]
+async fn a_purgatory_does_what_a_naive_list_does() {
+    for seed in 0..500 {
+        println!("seed {seed}");
+        let (mut model, random) = (Model::new(), &mut fastrand::Rng::with_seed(seed));
+        // Some are shut down, and the wheels of some end.
+        let (shutdown, wheel_ends) = (random.usize(0..160), random.usize(0..160));
+        for step in 0..random.usize(1..80) {
+            if step == shutdown {
+                model.shut_down();
             }
-            model.apply(Step::Advance(ms(6_000), true)).await;
-            assert!(model.pending(None).is_empty(), "some are late");
-            for _ in 0..model.list.len() {
-                model.apply(Step::Drop(0)).await;
+            if step == wheel_ends {
+                model.end_wheel().await;
             }
-            assert_eq!(model.wheel.pending(), 0);
-        });
+            model.act(random).await;
+        }
+        model.advance(ms(6_000), true).await;
+        model.compare();
+        assert!(model.pending(None).is_empty(), "some are late");
+        while !model.list.is_empty() {
+            model.drop(0);
+        }
+        model.compare();
+        assert_eq!(model.wheel.pending(), 0);
     }
 }
