@@ -276,9 +276,12 @@ impl Model {
         self.now + ms(random.u64(0..20)) - ms(6)
     }
 
-    /// Under a key, or by a handle.
+    /// Under a key, or by a handle, in one of the forms that there are: once, by a schedule of its own, and every so often.
     fn add(&mut self, key: Option<u8>, random: &mut fastrand::Rng) {
-        let (at, length) = (self.moment(random), ms(random.u64(0..9)));
+        let form = random.u8(0..10);
+        let (is_planned, is_at_once) = ((3..6).contains(&form), matches!(form, 6 | 7));
+        let at = if is_at_once { self.now } else { self.moment(random) };
+        let length = ms(random.u64(0..9));
         let answer = |_| match random.u8(0..12) {
             0 => Some(NextRun::After(ms(random.u64(0..10)))),
             1 => Some(NextRun::At(self.moment(random) + ms(random.u64(0..40)))),
@@ -308,11 +311,12 @@ impl Model {
             now: Now::Pending(at),
         };
         let (is_rate, wait) = (random.bool(), ms(random.u64(1..12)));
-        let (times, leaves_out) = (random.u64(0..6), random.bool());
+        let (times, leaves_out) = (random.u64(0..6), is_planned && random.bool());
         let planned = |notes: &Notes| Planned {
-            schedule: match is_rate {
-                true => Box::new(rate(wait).starting_at(at).times(times)),
-                false => Box::new(rest(wait).starting_at(at).times(times)),
+            schedule: match (is_planned, is_rate) {
+                (true, true) => Box::new(rate(wait).starting_at(at).times(times)),
+                (true, false) => Box::new(rest(wait).starting_at(at).times(times)),
+                (false, _) => Box::new(rate(wait).starting_at(at)),
             },
             notes: notes.clone(),
             leaves_out,
@@ -320,9 +324,12 @@ impl Model {
             run: naive.run.clone(),
         };
         // Passed on by others, which change nothing.
-        let schedule: Option<Box<dyn Schedule>> =
-            if random.u8(0..3) == 0 { None } else { Some(Box::new(planned(&seen).until(at + DAY))) };
-        naive.schedule = schedule.is_some().then(|| planned(&naive.expected));
+        let schedule: Box<dyn Schedule> = Box::new(planned(&seen).until(at + DAY));
+        naive.schedule = match form {
+            0..3 => None,
+            3..6 => Some(planned(&naive.expected)),
+            _ => Some(planned(&Notes::default())),
+        };
         let first =
             naive.schedule.as_mut().is_none_or(|schedule| schedule.next(Previous::at(self.now)).is_some());
         if !first {
@@ -345,23 +352,31 @@ impl Model {
         let mut given = answers.into_iter();
         let make = move || run(given.next().unwrap_or(Some(NextRun::BySchedule)));
         let (wheel, jobs, after) = (&self.wheel, &self.jobs, at.saturating_duration_since(self.now));
-        match (key, schedule) {
-            (None, Some(schedule)) => naive.handle = Some(wheel.run_by(schedule, make)),
-            (None, None) if random.bool() => naive.handle = Some(wheel.run_at(at, once.map(|_| 1))),
-            (None, None) => naive.handle = Some(wheel.run_after(after, once.map(|_| 1))),
-            (Some(key), schedule) => {
-                let replaced = match schedule {
-                    Some(schedule) => jobs.try_run_by(key, schedule, make).unwrap(),
-                    None if random.bool() => jobs.try_run_at(key, at, once.map(drop)).unwrap(),
-                    None => jobs.try_run_after(key, after, once.map(drop)).unwrap(),
-                };
-                naive.join = jobs.join(&key);
-                let before = self.listed(key).map(|naive| (naive.known(), naive.leave()).0);
-                assert_eq!(replaced.map(known), before);
-            }
+        if let Some(key) = key {
+            let replaced = match form {
+                0 => jobs.try_run_at(key, at, once.map(drop)).unwrap(),
+                1 | 2 => jobs.try_run_after(key, after, once.map(drop)).unwrap(),
+                3..6 => jobs.try_run_by(key, schedule, make).unwrap(),
+                6 | 7 => jobs.try_run_every(key, wait, make).unwrap(),
+                _ => jobs.try_run_every_at(key, at, wait, make).unwrap(),
+            };
+            naive.join = jobs.join(&key);
+            let before = self.listed(key).map(|naive| (naive.known(), naive.leave()).0);
+            assert_eq!(replaced.map(known), before);
+        } else {
+            naive.handle = Some(match form {
+                0 => wheel.run_at(at, once.map(|_| 1)),
+                1 => wheel.run_after(after, once.map(|_| 1)),
+                2 => wheel.try_run_at(at, once.map(|_| 1)).unwrap(),
+                3 => wheel.run_by(schedule, make),
+                4 | 5 => wheel.try_run_by(schedule, make).unwrap(),
+                6 => wheel.run_every(wait, make),
+                7 => wheel.try_run_every(wait, make).unwrap(),
+                8 => wheel.run_every_at(at, wait, make),
+                _ => wheel.try_run_every_at(at, wait, make).unwrap(),
+            });
         }
-        let is_attached = naive.run.lock().unwrap().is_some();
-        assert_eq!(is_attached, naive.schedule.is_some() && first);
+        assert_eq!(naive.run.lock().unwrap().is_some(), is_planned && first);
         self.all.push(naive);
     }
 

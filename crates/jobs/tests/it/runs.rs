@@ -1,4 +1,4 @@
-//! Where and when runs come: their tasks, their runtime and its clock, the first run of each form, and far and past times.
+//! Where and when runs come: their tasks, their runtime and its clock, and far and past times.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -11,44 +11,13 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, FixedRate, Job, JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{FixedDelay, Job, JobState, Jobs, JobsExt, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, advance, sleep};
 use tokio_test::{assert_pending, task};
 
-use crate::{DAY, HANG_GUARD, Runs, ms, rate, rest, runtime};
-
-#[tokio::test(start_paused = true)]
-async fn what_repeats_begins_at_once_or_at_its_start() {
-    let wheel = TimingWheel::new();
-    let jobs = Jobs::new(&wheel);
-    let notes: [Runs; 9] = std::array::from_fn(|_| Runs::new());
-    let note = |number: usize| {
-        let runs = notes[number].clone();
-        move || {
-            runs.note();
-            async {}
-        }
-    };
-    let (start, period) = (notes[0].start + ms(7), ms(10));
-    let handles = [
-        wheel.run_every(period, note(0)),
-        wheel.try_run_every(period, note(1)).unwrap(),
-        wheel.run_by(FixedDelay::new(period), note(2)),
-        wheel.run_every_at(start, period, note(4)),
-        wheel.try_run_every_at(start, period, note(5)).unwrap(),
-        wheel.run_by(FixedDelay::new(period).starting_at(start), note(6)),
-        wheel.run_by(FixedRate::new(period).starting_after(ms(7)), note(7)),
-    ];
-    jobs.try_run_every("at once", period, note(3)).unwrap();
-    jobs.try_run_every_at("later", start, period, note(8)).unwrap();
-    assert_eq!(handles[0].state(), JobState::Running);
-    sleep(ms(25)).await;
-    for (n, runs) in notes.iter().enumerate() {
-        assert_eq!(runs.began(), if n < 4 { vec![0, 10, 20] } else { vec![7, 17] }, "{n}");
-    }
-}
+use crate::{DAY, HANG_GUARD, ms, rate, rest, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_due_runs_at_once_without_the_wheel() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::{TimingWheel, Tolerance};
-use timingwheel_jobs::{Adjusted, Backoff, FixedRate, JobState, JobsExt, Previous, Schedule};
+use timingwheel_jobs::{Adjusted, Backoff, FixedDelay, FixedRate, JobState, JobsExt, Previous, Schedule};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::{DAY, Runs, bounded, free, ms, rate, rest};
@@ -67,11 +67,13 @@ async fn each_schedule_has_the_runs_that_it_says() {
     let listed = move |previous: Previous| Some(previous.due + ms(waits.next()?));
     // A schedule, how long its runs take, and when they begin.
     type Row = (Box<dyn Schedule>, &'static [u64], Vec<u128>);
-    let rows: [Row; 15] = [
+    let rows: [Row; 17] = [
         (Box::new(missed(BEHAVIORS[0])), &[35], vec![10, 45, 45, 45, 50, 60]),
         (Box::new(missed(BEHAVIORS[1])), &[35], vec![10, 45, 55, 65, 75, 85]),
         (Box::new(missed(BEHAVIORS[2])), &[35], vec![10, 45, 50, 60, 70, 80]),
         (Box::new(rest(ms(10)).times(4)), &[3, 100], vec![10, 23, 133, 143]),
+        (Box::new(FixedDelay::new(ms(10)).times(2)), &[3], vec![0, 13]),
+        (Box::new(FixedRate::new(ms(10)).times(2)), &[3], vec![0, 10]),
         (Box::new(at(0).times(2)), &[], vec![0, 10]),
         (Box::new(at(15).times(2)), &[], vec![15, 25]),
         // What was missed is made up for at once.
