@@ -1,17 +1,16 @@
-//! Where and when runs come: their tasks, their runtime and its clock, and far and past times.
+//! Where and when runs come: their runtime and its clock, and far and past times.
 
-use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, Job, JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, advance, sleep};
@@ -55,25 +54,6 @@ async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
     // Until it is moved back.
     assert!(moved.reset_after(ms(1)));
     moved.await.unwrap();
-}
-
-/// Not on the driver, which others would wait for.
-#[tokio::test(start_paused = true)]
-async fn each_run_is_a_task_of_its_own() {
-    let (wheel, tasks) = (TimingWheel::new(), Arc::<Mutex<Vec<_>>>::default());
-    let note = |tasks: &Arc<Mutex<Vec<_>>>| {
-        let tasks = tasks.clone();
-        async move { tasks.lock().unwrap().push(tokio::task::id()) }
-    };
-    for delay in [0, 5, 5, 10] {
-        wheel.run_after(ms(delay), note(&tasks)).await.unwrap();
-    }
-    for delay in [0, 5] {
-        let tasks = tasks.clone();
-        wheel.run_by(FixedDelay::new(ms(delay)).times(3), move || note(&tasks)).await.unwrap();
-    }
-    let tasks = tasks.lock().unwrap();
-    assert_eq!((tasks.len(), tasks.iter().collect::<HashSet<_>>().len()), (10, 10));
 }
 
 #[test]
