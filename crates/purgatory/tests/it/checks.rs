@@ -159,24 +159,6 @@ async fn an_operation_that_its_task_completes_during_a_check_in_tasks_is_not_cou
     assert_eq!((purgatory.check_in_tasks("key"), counts(&purgatory)), (1, (1, 1)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_check_in_tasks_may_hold_a_lock_that_conditions_take() {
-    let purgatory = purgatory();
-    let groups = [0, 1].map(|_| Arc::new(Mutex::new(0)));
-    let watches = [0, 1].map(|n| {
-        let group = groups[n].clone();
-        purgatory.watch(["both"], DAY, move || Some(*group.lock().unwrap()).filter(|&members| members > 0))
-    });
-    for group in &groups {
-        let mut members = group.lock().unwrap();
-        *members = 3;
-        assert_eq!(purgatory.check_in_tasks("both"), 2);
-    }
-    for watch in watches {
-        assert_eq!(watch.await, Ok(3));
-    }
-}
-
 /// What is under a key, as conditions change it while a check goes through it.
 #[tokio::test(start_paused = true)]
 async fn a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_and_come_meanwhile() {

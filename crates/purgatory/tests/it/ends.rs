@@ -1,7 +1,7 @@
 //! The end of the wheel, of its runtime and of handles: every operation is told, and accounted for.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, ErrorKind};
 
 use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
@@ -97,18 +97,11 @@ async fn a_wheel_ends_with_its_handles_though_an_operation_was_the_last_to_use_i
 #[test]
 fn errors_say_what_they_are() {
     let shutdown = timingwheel::Error::shutdown();
+    let refused = format!("the operation could not be watched: {shutdown}");
     for (error, text, kind) in [
-        (
-            WatchError::Expired,
-            "the operation was not complete when its deadline came",
-            io::ErrorKind::TimedOut,
-        ),
-        (WatchError::Cancelled, "the operation was cancelled before it was complete", io::ErrorKind::Other),
-        (
-            WatchError::CouldNotRun(shutdown),
-            &format!("the operation could not be watched: {shutdown}"),
-            io::ErrorKind::Other,
-        ),
+        (WatchError::Expired, "the operation was not complete when its deadline came", ErrorKind::TimedOut),
+        (WatchError::Cancelled, "the operation was cancelled before it was complete", ErrorKind::Other),
+        (WatchError::CouldNotRun(shutdown), &refused, ErrorKind::Other),
     ] {
         assert_eq!(error.to_string(), text);
         let io = io::Error::from(error);

@@ -9,6 +9,7 @@ mod operations;
 mod panics;
 mod racing;
 
+use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,6 +74,45 @@ fn purgatory<K>() -> Purgatory<K> {
 /// The numbers of places taken and of operations pending.
 fn counts<K>(purgatory: &Purgatory<K>) -> (usize, usize) {
     (purgatory.watched(), purgatory.delayed())
+}
+
+/// What is done with a key, or with a condition that has one.
+#[derive(Clone, Copy, PartialEq)]
+enum Use {
+    Hash,
+    Eq,
+    Drop,
+    Try,
+}
+
+/// Acts whatever is done with it. All have the same hash.
+struct Key(u8, Arc<dyn Fn(u8, Use) + Send + Sync>);
+
+/// Keys that act so, by their numbers.
+fn keys_that(act: impl Fn(u8, Use) + Send + Sync + 'static) -> impl Fn(u8) -> Key + Clone {
+    let act = Arc::new(act);
+    move |number| Key(number, act.clone())
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        (self.1)(self.0, Use::Eq);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, _: &mut H) {
+        (self.1)(self.0, Use::Hash);
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        (self.1)(self.0, Use::Drop);
+    }
 }
 
 type Act = Box<dyn Fn() + Send + Sync>;

@@ -32,9 +32,9 @@ const COUNTERS: usize = 3;
 
 /// Some have the same hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key(u8);
+struct Alike(u8);
 
-impl Hash for Key {
+impl Hash for Alike {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u8(self.0 % 2);
     }
@@ -51,7 +51,7 @@ enum Outcome {
 struct Naive {
     /// With which it completes.
     id: usize,
-    keys: BTreeSet<Key>,
+    keys: BTreeSet<Alike>,
     counter: usize,
     wanted: usize,
     panics_at: Option<usize>,
@@ -71,7 +71,7 @@ type Twice<T> = [Arc<Mutex<Vec<T>>>; 2];
 
 struct Model {
     wheel: TimingWheel,
-    purgatory: Purgatory<Key>,
+    purgatory: Purgatory<Alike>,
     /// Conditions look at these; the model reads them too.
     counters: Arc<[AtomicUsize; COUNTERS]>,
     next_id: usize,
@@ -100,7 +100,7 @@ impl Model {
     }
 
     /// The operations without an outcome, by their places in the list, that are under `key`.
-    fn pending(&self, key: Option<Key>) -> Vec<usize> {
+    fn pending(&self, key: Option<Alike>) -> Vec<usize> {
         let is_meant =
             |naive: &Naive| naive.outcome.is_none() && key.is_none_or(|key| naive.keys.contains(&key));
         (0..self.list.len()).filter(|&n| is_meant(&self.list[n])).collect()
@@ -137,7 +137,7 @@ impl Model {
 
     /// Does something at random.
     async fn act(&mut self, random: &mut fastrand::Rng) {
-        let (key, counter) = (Key(random.u8(0..KEYS)), random.usize(0..COUNTERS));
+        let (key, counter) = (Alike(random.u8(0..KEYS)), random.usize(0..COUNTERS));
         let nth = random.usize(0..self.list.len().max(1));
         match random.u8(0..26) {
             0..8 => self.watch(counter, random),
@@ -211,7 +211,7 @@ impl Model {
         let delay = ms(if random.u8(0..7) > 0 { random.u64(0..30) } else { random.u64(4_990..5_010) });
         let (wanted, is_polled) = (random.usize(0..6), random.u8(0..5) > 0);
         let panics_at = Some(random.usize(1..5)).filter(|_| random.u8(0..10) == 0);
-        let keys: Vec<_> = (0..random.u8(0..4)).map(|_| Key(random.u8(0..KEYS))).collect();
+        let keys: Vec<_> = (0..random.u8(0..4)).map(|_| Alike(random.u8(0..KEYS))).collect();
         let (counters, tried, id) = (self.counters.clone(), Arc::new(AtomicUsize::new(0)), self.next_id);
         let (held, given_back, tries) = (self.held[0].clone(), self.given_back[0].clone(), tried.clone());
         let condition = move || {
@@ -318,11 +318,11 @@ impl Model {
     }
 
     fn compare_keys(&self) {
-        let mut keys = HashMap::<Key, usize>::new();
+        let mut keys = HashMap::<Alike, usize>::new();
         let pending = self.list.iter().filter(|naive| naive.outcome.is_none());
         pending.flat_map(|naive| &naive.keys).for_each(|&key| *keys.entry(key).or_default() += 1);
         assert_eq!(self.purgatory.keys(), keys);
-        for key in (0..KEYS).map(Key) {
+        for key in (0..KEYS).map(Alike) {
             assert_eq!(self.purgatory.watched_under(&key), keys.get(&key).copied().unwrap_or_default());
         }
     }

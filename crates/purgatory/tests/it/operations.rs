@@ -1,6 +1,5 @@
 //! What operations wait for, how their futures are told, and where outputs go: `model` and `racing` have more of that.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::{TimingWheel, Tolerance};
-use timingwheel_purgatory::{Purgatory, Watch, WatchError};
-use tokio::select;
+use timingwheel_purgatory::{Purgatory, WatchError};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, advance};
 use tokio_test::task::spawn;
@@ -130,60 +128,21 @@ async fn operations_that_expire_count_as_fired_also_if_their_task_is_there_befor
     assert_eq!((stats.fired, stats.cancelled), (MANY, 0));
 }
 
-/// A queue that is popped by conditions.
-#[derive(Clone)]
-struct Queue {
-    items: Arc<Mutex<VecDeque<u32>>>,
-    purgatory: Purgatory<&'static str>,
-}
-
-impl Queue {
-    fn new() -> Self {
-        Self { items: Arc::default(), purgatory: purgatory() }
-    }
-
-    fn push(&self, item: u32) -> usize {
-        self.items.lock().unwrap().push_back(item);
-        self.purgatory.check("queue")
-    }
-
-    fn len(&self) -> usize {
-        self.items.lock().unwrap().len()
-    }
-
-    /// Pops an item; one that its caller does not get is put back.
-    fn pop(&self) -> Watch<u32> {
-        let (from, to) = (self.clone(), self.clone());
-        self.purgatory
-            .watch(["queue"], DAY, move || from.items.lock().unwrap().pop_front())
-            .give_back(move |item| _ = to.push(item))
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_item_that_a_condition_has_popped_is_lost_when_select_drops_its_future() {
-    let queue = Queue::new();
-    for item in 0..100 {
-        let pushed = async {
-            tokio::task::yield_now().await;
-            queue.push(item)
-        };
-        select! {
-            biased;
-            completed = pushed => assert_eq!(completed, 1),
-            item = queue.pop() => panic!("{item:?} came first"),
-        }
-        assert_eq!(queue.pop().await, Ok(item));
-    }
-    assert_eq!((queue.len(), counts(&queue.purgatory)), (0, (0, 0)));
-}
-
+/// As an item that a condition pops off a queue, and whose future a `select!` drops.
 #[tokio::test(start_paused = true)]
 async fn what_is_given_back_completes_the_next_operation() {
-    let queue = Queue::new();
-    let (first, mut second) = (queue.pop(), spawn(queue.pop()));
+    let (purgatory, items) = (purgatory(), Arc::new(Mutex::new(Vec::new())));
+    let pop = || {
+        let (from, to, handle) = (items.clone(), items.clone(), purgatory.clone());
+        purgatory.watch(["queue"], DAY, move || from.lock().unwrap().pop()).give_back(move |item| {
+            to.lock().unwrap().push(item);
+            handle.check("queue");
+        })
+    };
+    let (first, mut second) = (pop(), spawn(pop()));
     assert_pending!(second.poll());
-    assert_eq!((queue.push(7), queue.len(), second.is_woken()), (1, 0, false));
+    items.lock().unwrap().push(7);
+    assert_eq!((purgatory.check("queue"), items.lock().unwrap().len(), second.is_woken()), (1, 0, false));
     drop(first);
     assert!(second.is_woken());
     assert_ready_eq!(second.poll(), Ok(7));
