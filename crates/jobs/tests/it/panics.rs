@@ -168,21 +168,12 @@ async fn what_must_not_be_asked_for_panics_and_says_why() {
     sleep(ms(2)).await;
     (&mut job).await.unwrap();
     (&mut join).await;
-    let rows: [(&dyn Fn(), &str); 3] = [
-        (&|| _ = rate(Duration::ZERO), "the period of a fixed rate must be at least 1ns, got 0ns"),
-        (
-            &|| _ = Backoff::new(ms(100), DAY).with_factor(0.5),
-            "the factor of a back-off must be finite and at least 1, got 0.5",
-        ),
-        (
-            &|| _ = Backoff::new(ms(100), DAY).with_factor(f64::INFINITY),
-            "the factor of a back-off must be finite and at least 1, got inf",
-        ),
-    ];
-    for (call, text) in rows {
-        let panic = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
-        assert_eq!(*panic.downcast::<String>().unwrap(), text);
-    }
+    let text =
+        |call: &dyn Fn()| *catch_unwind(AssertUnwindSafe(call)).unwrap_err().downcast::<String>().unwrap();
+    let told = text(&|| _ = rate(Duration::ZERO));
+    assert_eq!(told, "the period of a fixed rate must be at least 1ns, got 0ns");
+    let told = text(&|| _ = Backoff::new(ms(100), DAY).with_factor(0.5));
+    assert_eq!(told, "the factor of a back-off must be finite and at least 1, got 0.5");
     let again = AssertUnwindSafe(job).catch_unwind().await.unwrap_err();
     assert_eq!(*again.downcast::<&str>().unwrap(), "a job's handle was polled again after its result");
     assert!(AssertUnwindSafe(join).catch_unwind().await.is_err(), "polled again");
