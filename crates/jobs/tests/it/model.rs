@@ -234,6 +234,10 @@ impl Naive {
         }
     }
 
+    fn runs_until(&self) -> Option<Instant> {
+        if let Now::Running(until, _) = self.now { Some(until) } else { None }
+    }
+
     /// Compares what its user learns of it.
     fn compare(&mut self, now: Instant) {
         assert_eq!(self.seen.take(), self.expected.take());
@@ -490,22 +494,18 @@ impl Model {
     async fn shut_down(&mut self, mut limit: Duration) {
         let mut listed: Vec<_> = (0..self.all.len()).filter(|&n| self.all[n].key.is_some()).collect();
         listed.sort_by_key(|&n| self.all[n].key);
+        let (running, rest): (Vec<usize>, Vec<usize>) =
+            listed.iter().partition(|&&n| self.all[n].runs_until().is_some());
         // No run ends at the very moment of the limit.
-        while listed
-            .iter()
-            .any(|&n| matches!(self.all[n].now, Now::Running(until, _) if until == self.now + limit))
-        {
+        while running.iter().any(|&n| self.all[n].runs_until() == Some(self.now + limit)) {
             limit += ms(1);
         }
-        let (running, rest): (Vec<usize>, Vec<usize>) =
-            listed.iter().partition(|&&n| matches!(self.all[n].now, Now::Running(..)));
+        let at = self.now + limit;
+        let (aborted, finished): (Vec<usize>, Vec<usize>) =
+            running.iter().partition(|&&n| self.all[n].runs_until() > Some(at));
         let not_begun: Vec<_> =
             rest.iter().map(|&n| (self.all[n].key.unwrap(), self.all[n].known())).collect();
-        let is_late = |naive: &Naive| matches!(naive.now, Now::Running(until, _) if until > self.now + limit);
-        let (aborted, finished): (Vec<usize>, Vec<usize>) =
-            running.iter().partition(|&&n| is_late(&self.all[n]));
         listed.iter().for_each(|&n| _ = self.all[n].leave());
-        let at = self.now + limit;
         let (mut ended, other) = tokio::join!(self.jobs.shutdown(limit), self.jobs.shutdown(ms(1_000)));
         assert!(aborted.is_empty() || Instant::now() == at);
         self.step(Instant::now());
