@@ -1,4 +1,4 @@
-//! Where and when runs come: their runtime and its clock, and far and past times.
+//! Where and when runs come: their runtime and its clock, and times that never come.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -13,24 +13,10 @@ use timingwheel::TimingWheel;
 use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
-use tokio::time::{Instant, MissedTickBehavior, advance, sleep};
+use tokio::time::{MissedTickBehavior, advance, sleep};
 use tokio_test::{assert_pending, task};
 
 use crate::{DAY, HANG_GUARD, ms, rate, rest, runtime};
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_is_due_runs_at_once_without_the_wheel() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    wheel.run_after(Duration::ZERO, async {}).await.unwrap();
-    wheel.run_at(start - DAY, async {}).await.unwrap();
-    // In a job that has just come due, too: the driver has been at this very moment.
-    let inner = wheel.clone();
-    let job = wheel
-        .run_after(ms(5), async move { inner.run_after(Duration::ZERO, async { Instant::now() }).await });
-    assert_eq!(job.await.unwrap().unwrap(), start + ms(5));
-    assert_eq!(wheel.stats().armed, 1);
-}
 
 #[tokio::test(start_paused = true)]
 async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
