@@ -23,7 +23,7 @@ async fn a_wheel_that_is_full_when_a_run_has_ended_does_not_end_the_job_and_the_
     assert_eq!(other.len(), 1, "a job that runs has no place");
     sleep(ms(20)).await;
     assert_eq!((runs.began(), job.refusals()), (vec![10, 20, 30], 3));
-    // What waits without a place is moved, and takes one for its next run if there is one.
+    // A job without a place is moved, and takes one for its next run if there is one.
     sleep(ms(5)).await;
     assert!(job.reset(runs.start + ms(50)));
     assert_eq!((job.due(), wheel.pending()), (Some(runs.start + ms(50)), 1));

@@ -182,7 +182,7 @@ fn at_the_end_of_a_wheel_or_of_its_runtime_each_job_says_that_it_could_not_run()
         for join in joins.into_iter().chain(jobs.join(&1)) {
             assert_eq!(tokio_test::block_on(join), JobState::CouldNotRun);
         }
-        // Those by keys stay listed, so that nothing is lost unseen.
+        // Jobs by keys stay listed, so that nothing is lost unseen.
         assert!(!jobs.reset_after(&1, ms(40)));
         let stopped = stop(&jobs);
         assert!(stopped.len() == 2 && stopped.iter().all(|job| job.info.state == JobState::CouldNotRun));

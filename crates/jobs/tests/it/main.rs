@@ -49,7 +49,7 @@ fn runtime(workers: usize) -> Runtime {
     }
 }
 
-/// Whose timers use the same wakers, and whose places are counted in one moment.
+/// A wheel in which each timer that is armed drops the waker that a dropped one has left.
 fn one_shard() -> TimingWheel {
     TimingWheel::builder().shards(1).build().unwrap()
 }
@@ -121,8 +121,7 @@ fn when_dropped(act: impl Fn() + Send + Sync + 'static) -> Waker {
     Arc::new(Acts(Box::new(|| ()), Box::new(act))).into()
 }
 
-/// Waits by this waker, until the timer that is returned is dropped. Then the waker is left for the next that is armed in its
-/// shard, which drops it.
+/// A timer that waits by this waker. When it is dropped, it leaves the waker in the wheel until another is armed in its shard.
 fn wait_by(waker: &Waker, mut sleep: Sleep) -> Sleep {
     assert!(sleep.poll_wait(&mut Context::from_waker(waker)).is_pending());
     sleep

@@ -1,18 +1,20 @@
 //! Random scripts on jobs, by keys and by handles, and on a naive list of them, and at each step the same:
 //!
-//! 1. Each run begins in a task of its own when it is due and ends after its length, also if it is due at once or since long. After a run the
-//!    user's last move during it, or its answer, or the schedule says when the next is due. The schedule sees when the run was
-//!    due, began and ended, and whether it was missed, and may leave out those that it has planned itself, and no others.
-//! 2. A job replaces the one with its key. What was pending never runs, and a run that goes on is the last.
-//! 3. A reset moves what is pending, or the run after one that goes on, and tells whether there is such a run. A schedule that
-//!    changes its answer moves what is pending, or ends the job, unless somebody else has said when it is due.
-//! 4. `get`, `list` and `len` know exactly the jobs that are not over, or could not run, with their states and times. So does
+//! 1. Each run begins when it is due, in a task of its own, and ends after its length. A run that is due already begins at
+//!    once. The next run is due when the user has said during the run, else when the run has answered, else when the schedule
+//!    says.
+//! 2. The schedule sees when each run was due, began and ended, and whether it was missed. It may leave out a run that it has
+//!    planned itself, and no other.
+//! 3. A job replaces the one with its key. A replaced job that was pending never runs, and a run that goes on is its last.
+//! 4. A reset moves a pending run, or the one after a run that goes on, and tells whether there is one. A schedule that changes
+//!    its answer moves a pending run or ends the job, unless somebody else has said when the run is due.
+//! 5. `get`, `list` and `len` know exactly the jobs that are not over, or could not run, with their states and times. So does
 //!    each handle. `panicked` counts the jobs by keys that have.
-//! 5. A cancel or an abort ends what is pending, as the drop of a handle does if it is asked to. During a run, a cancel makes
-//!    it the last of a job that repeats, and an abort ends it. Both tell whether they made a difference.
-//! 6. Each job ends once, what it owned is dropped then, and whoever awaits it learns how, a handle with the output or the number of runs. After the end of
-//!    the wheel what runs comes to its end, and nothing more could run.
-//! 7. A shutdown waits for what runs under a key, aborts it at its limit, and hands back what has not begun.
+//! 6. A cancel or an abort ends a pending job, as the drop of a handle does if it is asked to. During a run, a cancel makes it
+//!    the last of a job that repeats, and an abort ends it. Both tell whether they made a difference.
+//! 7. Each job ends once and drops all that it owned. Whoever awaits it learns how it ended, a handle with the output or the
+//!    number of runs. After the end of the wheel a run comes to its end, and no other begins.
+//! 8. A shutdown waits for the runs under keys, aborts them at its limit, and hands back the jobs that have not begun.
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -469,7 +471,7 @@ impl Model {
 
     async fn compare(&mut self) {
         self.step(self.now);
-        // What is due at once, and what was aborted ends at its task's next poll.
+        // Runs that are due at once begin, and aborted ones end, at the next poll of their task.
         for _ in 0..30 {
             tokio::task::yield_now().await;
         }
@@ -562,7 +564,7 @@ async fn jobs_do_what_a_naive_list_does() {
             model.compare().await;
         }
         model.shut_down(ms(*random.choice(&[0, 4, 1_000]).unwrap())).await;
-        // Those with handles might run for ever.
+        // Jobs with handles might run for ever.
         model.end_wheel();
         model.compare().await;
     }

@@ -100,7 +100,7 @@ async fn what_is_refused_is_given_back_and_changes_nothing() {
         let job = wheel.run_after(DAY, async {});
         assert_eq!((job.state(), job.due()), (JobState::CouldNotRun, None), "it has not waited");
         if reason == "full" {
-            // What is due needs no place, and what is removed gives its own back.
+            // A job that is due needs no place, and one that is removed gives its own back.
             wheel.run_after(Duration::ZERO, async {}).await.unwrap();
             assert!(wheel.try_run_every(ms(10), || async {}).is_ok() && jobs.remove(&1).is_some());
             assert!(wheel.try_run_after(DAY, async {}).is_ok());

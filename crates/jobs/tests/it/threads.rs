@@ -150,7 +150,7 @@ fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither_and_no_pl
     const OPERATIONS: usize = 10_000;
     for places in [8, usize::MAX] {
         let runtime = runtime(2);
-        // What is pending in one shard is counted in one moment.
+        // In one shard all pending timers are counted at the same moment.
         let builder = TimingWheel::builder().tick(TICK).shards(1).max_pending(places);
         let wheel = runtime.block_on(async { builder.build().unwrap() });
         let jobs = Jobs::new(&wheel);

@@ -3,8 +3,8 @@
 //! 1. A check completes the operations under its key that hold, in the order in which they were watched, and returns
 //!    how many. A check in tasks tries none, and leaves that to the tasks of all that wait under its key.
 //! 2. A cancel ends all under its key, and no others, and returns how many. So does a shutdown, of all.
-//! 3. An operation expires at its deadline unless it holds then, no sooner: when its task or a check tries it, or at once in a
-//!    task of its own if nobody has polled it. So it ends with its wheel.
+//! 3. An operation that does not hold expires at its deadline and no sooner: when its task or a check tries it, or at once in a
+//!    task of its own if nobody has polled it. The end of its wheel ends it in the same ways.
 //! 4. Each operation has exactly one outcome, and is told as it comes; an output that a dropped future has not taken is given
 //!    back. A panic of a condition is an outcome, and panics where it is watched, or in the task that awaits it.
 //! 5. `watched`, `delayed`, `keys` and `watched_under` count those without one, and no condition of another is kept. Each
@@ -267,7 +267,7 @@ impl Model {
         self.counters[counter].load(Ordering::Relaxed) >= wanted
     }
 
-    /// Those that nobody polls are tried in tasks, in no particular order, and the tasks of the others are woken.
+    /// Operations are due. One that nobody polls is tried in a task of its own, in no particular order.
     async fn expire(&mut self, due: &[usize]) {
         let before = self.held[1].lock().unwrap().len();
         for &n in due {
@@ -338,7 +338,7 @@ impl Model {
     }
 
     fn compare(&mut self) {
-        // Those that were told leave the list.
+        // An operation that was told leaves the list.
         for n in (0..self.list.len()).rev() {
             let Naive { is_polled: true, outcome: Some(_), watch, .. } = &self.list[n] else { continue };
             if !watch.is_terminated() {

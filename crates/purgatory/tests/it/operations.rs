@@ -104,7 +104,7 @@ async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
     }
     ends.dedup();
     assert!(ends.len() <= 2, "{ends:?}");
-    // Those that are exact are told apart, and what has no delay has no tolerance.
+    // Exact operations are told apart, and an operation without a delay has no tolerance.
     let exact = Purgatory::new(&wheel).watch([0], ms(7), never);
     let begin = Instant::now();
     assert_eq!((exact.await, begin.elapsed()), (Err(WatchError::Expired), ms(7)));
