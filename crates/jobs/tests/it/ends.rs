@@ -9,28 +9,31 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
+use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_test::assert_pending;
 
-use crate::{DAY, HANG_GUARD, Runs, bounded, ms, rate, runtime, stop, when_woken};
+use crate::{DAY, HANG_GUARD, Runs, bounded, ms, owning, rate, runtime, stop, when_woken};
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_handle_its_future_dropped() {
+async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_handle_finds_its_code_dropped()
+ {
     for (how, listed) in [("it returns", 0), ("it panics", 0), ("an abort", 0), ("the end of the wheel", 1)] {
         let wheel = TimingWheel::new();
         let jobs = Jobs::new(&wheel);
         let is_pending = how == "the end of the wheel";
         let delay = if is_pending { DAY } else { ms(1) };
         let (owned, told) = (Arc::new(()), Arc::<Mutex<Vec<_>>>::default());
-        let run = |held| async move {
+        let run = move |held| async move {
             sleep(ms(10)).await;
             assert!(how != "it panics", "as asked");
             drop::<Option<Arc<()>>>(held);
         };
         jobs.try_run_after(0, delay, run(None)).unwrap();
-        let (mut join, mut job) = (jobs.join(&0).unwrap(), wheel.run_after(delay, run(Some(owned.clone()))));
+        let (held, again) = (owned.clone(), FixedRate::new(DAY).starting_after(delay).times(1));
+        let make = owning(owned.clone(), move || run(Some(held.clone())));
+        let (mut join, mut job) = (jobs.join(&0).unwrap(), wheel.run_by(again, make));
         let (inner, alive, tell) = (jobs.clone(), Arc::downgrade(&owned), [told.clone(), told.clone()]);
         let [tell_len, tell_owners] = tell;
         let looks = when_woken(move || tell_len.lock().unwrap().push(("listed", inner.len())));
