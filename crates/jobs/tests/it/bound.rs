@@ -3,31 +3,15 @@
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use timingwheel::time::set_wheel;
 use timingwheel::{Sleep, TimingWheel};
 use timingwheel_jobs::{JobState, Jobs, JobsExt, Repeating, Schedule};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::runs::Runs;
-use crate::{DAY, ms, rate, runtime, state};
-
-fn bounded(max_pending: usize) -> TimingWheel {
-    TimingWheel::builder().max_pending(max_pending).build().unwrap()
-}
-
-/// Takes all places that are free.
-fn fill(wheel: &TimingWheel) -> Vec<Sleep> {
-    std::iter::from_fn(|| wheel.try_sleep(DAY).ok()).collect()
-}
-
-/// How many places are free.
-fn free(wheel: &TimingWheel) -> usize {
-    fill(wheel).len()
-}
+use crate::{DAY, HANG_GUARD, Runs, bounded, fill, free, ms, rate, runtime, state};
 
 #[tokio::test(start_paused = true)]
 async fn a_wheel_that_is_full_when_a_run_has_ended_does_not_end_the_job_and_the_handle_tells() {
@@ -39,7 +23,7 @@ async fn a_wheel_that_is_full_when_a_run_has_ended_does_not_end_the_job_and_the_
     assert_eq!(other.len(), 1, "a job that runs has no place");
     sleep(ms(20)).await;
     assert_eq!((runs.began(), job.refusals()), (vec![10, 20, 30], 3));
-    // What waits without a place is moved, and takes one for its next run if there is one.
+    // A job without a place is moved, and takes one for its next run if there is one.
     sleep(ms(5)).await;
     assert!(job.reset(runs.start + ms(50)));
     assert_eq!((job.due(), wheel.pending()), (Some(runs.start + ms(50)), 1));
@@ -51,20 +35,6 @@ async fn a_wheel_that_is_full_when_a_run_has_ended_does_not_end_the_job_and_the_
     assert!(job.cancel());
     assert_eq!(job.await.unwrap_err().to_string(), "the job was cancelled");
     assert_eq!(free(&wheel), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_waits_without_a_place_does_not_run_after_the_end_of_the_wheel() {
-    let wheel = bounded(1);
-    let runs = Runs::new();
-    let job = runs.job(&wheel, rate(ms(10)), &[5]);
-    sleep(ms(12)).await;
-    let _other = fill(&wheel);
-    sleep(ms(5)).await;
-    assert_eq!((job.refusals(), job.state()), (1, JobState::Pending));
-    wheel.shutdown();
-    assert!(job.await.unwrap_err().reason().unwrap().is_shutdown());
-    assert_eq!(runs.began(), [10]);
 }
 
 /// A job that is refused a place after its first run, and whatever has taken all places meanwhile.
@@ -81,6 +51,16 @@ async fn refused_after_a_run(wheel: &TimingWheel) -> (Repeating, Vec<Sleep>) {
         yield_now().await;
     }
     (job, others)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waits_without_a_place_does_not_run_after_the_end_of_the_wheel() {
+    let wheel = bounded(1);
+    let (job, _others) = refused_after_a_run(&wheel).await;
+    assert_eq!((job.refusals(), job.state()), (1, JobState::Pending));
+    wheel.shutdown();
+    let told = timeout(2 * DAY, job).await.expect("it has run again");
+    assert!(told.unwrap_err().reason().unwrap().is_shutdown());
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,11 +93,7 @@ async fn a_job_that_waits_takes_one_place_and_gives_it_back_however_it_ends() {
     let panics = wheel.try_run_by(rate(ms(10)), || async { panic!("as asked") }).unwrap();
     assert!(panics.await.unwrap_err().is_panic());
     assert_eq!((free(&wheel), wheel.pending()), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_whose_only_run_has_begun_has_no_place_for_another() {
-    let wheel = bounded(1);
+    // One whose only run has begun has no place for another.
     let jobs = Jobs::new(&wheel);
     jobs.try_run_after("key", ms(1), sleep(DAY)).unwrap();
     sleep(ms(2)).await;
@@ -130,55 +106,11 @@ async fn a_job_whose_only_run_has_begun_has_no_place_for_another() {
 #[test]
 fn a_job_that_is_due_elsewhere_on_a_full_wheel_could_not_run() {
     let runtime = runtime(2);
-    let wheel = {
-        let _within = runtime.enter();
-        bounded(1)
-    };
+    let wheel = runtime.block_on(async { bounded(1) });
     let _others = fill(&wheel);
     let job = wheel.run_after(ms(0), async {});
     assert_eq!(job.state(), JobState::CouldNotRun);
     assert!(futures::executor::block_on(job).unwrap_err().reason().unwrap().is_at_capacity());
-}
-
-/// Threads add, replace, remove, move and change jobs of all kinds, which run meanwhile.
-#[test]
-fn no_place_is_lost_or_made_up_among_threads() {
-    const PLACES: usize = 8;
-    let runtime = runtime(2);
-    let _within = runtime.enter();
-    // What is pending in one shard is counted in one moment.
-    let wheel = TimingWheel::builder().shards(1).max_pending(PLACES).build().unwrap();
-    let jobs = Jobs::new(&wheel);
-    thread::scope(|scope| {
-        for seed in 0..2 {
-            let (wheel, jobs, runtime) = (&wheel, &jobs, &runtime);
-            scope.spawn(move || {
-                let _within = runtime.enter();
-                let mut random = fastrand::Rng::with_seed(seed);
-                for _ in 0..20_000 {
-                    let (key, delay) =
-                        (random.u8(0..12), std::time::Duration::from_micros(random.u64(0..3_000)));
-                    let period = delay.max(ms(1));
-                    match random.u8(0..5) {
-                        0 | 1 => drop(jobs.try_run_after(key, delay, async {})),
-                        2 => drop(jobs.try_run_by(key, rate(period).times(3), || async {})),
-                        3 => drop(jobs.remove(&key)),
-                        _ => _ = jobs.reset_after(&key, delay),
-                    }
-                    assert!(wheel.pending() <= PLACES);
-                }
-            });
-        }
-    });
-    runtime.block_on(async {
-        let is_at_rest = async {
-            while !jobs.is_empty() {
-                sleep(ms(1)).await;
-            }
-        };
-        tokio::time::timeout(crate::HANG_GUARD, is_at_rest).await.expect("a job hangs");
-    });
-    assert_eq!(free(&wheel), PLACES);
 }
 
 /// Neither tokio's timers nor the wheel have a place for it.
@@ -195,7 +127,7 @@ fn a_job_goes_on_beside_a_full_wheel_on_a_runtime_without_timers() {
         _ = ran.send(());
         async {}
     });
-    let run = || has_run.recv_timeout(crate::HANG_GUARD).expect("it has ended, or hangs");
+    let run = || has_run.recv_timeout(HANG_GUARD).expect("it has ended, or hangs");
     // A run that is late is followed by the next at once, which needs no place.
     while job.refusals() == 0 {
         run();

@@ -1,94 +1,85 @@
-//! How repeating jobs end when something goes wrong: panics, a wheel that is full, the end of the wheel and its
-//! runtime.
+//! How jobs end: their own end, aborts, shutdowns, and the end of the wheel or of its runtime.
 
-use std::sync::Arc;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::task::Context;
+use std::thread;
+use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Previous, Schedule};
+use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
 use tokio::task::yield_now;
-use tokio::time::sleep;
-use tokio_test::{assert_pending, assert_ready, task};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_test::assert_pending;
 
-use crate::runs::Runs;
-use crate::{DAY, ms, rate};
-
-/// Panics when it is dropped, also while another panic goes on.
-struct Always;
-
-impl Drop for Always {
-    fn drop(&mut self) {
-        panic!("the drop of the closure");
-    }
-}
+use crate::{DAY, HANG_GUARD, Runs, bounded, ms, owning, rate, runtime, stop, when_woken};
 
 #[tokio::test(start_paused = true)]
-async fn a_closure_that_panics_as_it_is_dropped_after_a_panic_ends_its_job_alone() {
-    let (wheel, mut asked) = (TimingWheel::new(), 0);
-    let schedule = move |previous: Previous| {
-        asked += 1;
-        assert!(asked < 3, "in the schedule");
-        Some(previous.due + ms(10))
-    };
-    let always = Always;
-    let in_schedule = wheel.run_by(schedule, move || {
-        let _owned = &always;
-        async {}
-    });
-    let always = Always;
-    let in_run = wheel.run_by(rate(ms(10)), move || {
-        let _owned = &always;
-        async { panic!("in the run") }
-    });
-    let always = Always;
-    let in_closure = wheel.run_by(rate(ms(10)), move || {
-        let _owned = &always;
-        if true {
-            panic!("in the closure");
+async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_handle_finds_its_code_dropped()
+ {
+    for (how, listed) in [("it returns", 0), ("it panics", 0), ("an abort", 0), ("the end of the wheel", 1)] {
+        let wheel = TimingWheel::new();
+        let jobs = Jobs::new(&wheel);
+        let is_pending = how == "the end of the wheel";
+        let delay = if is_pending { DAY } else { ms(1) };
+        let (owned, told) = (Arc::new(()), Arc::<Mutex<Vec<_>>>::default());
+        let run = move |held| async move {
+            sleep(ms(10)).await;
+            assert!(how != "it panics", "as asked");
+            drop::<Option<Arc<()>>>(held);
+        };
+        jobs.try_run_after(0, delay, run(None)).unwrap();
+        let (held, again) = (owned.clone(), FixedRate::new(DAY).starting_after(delay).times(1));
+        let make = owning(owned.clone(), move || run(Some(held.clone())));
+        let (mut join, mut job) = (jobs.join(&0).unwrap(), wheel.run_by(again, make));
+        let (inner, alive, tell) = (jobs.clone(), Arc::downgrade(&owned), [told.clone(), told.clone()]);
+        let [tell_len, tell_owners] = tell;
+        let looks = when_woken(move || tell_len.lock().unwrap().push(("listed", inner.len())));
+        assert_pending!(pin!(&mut join).poll(&mut Context::from_waker(&looks)));
+        let looks = when_woken(move || tell_owners.lock().unwrap().push(("owned by", alive.strong_count())));
+        assert_pending!(pin!(&mut job).poll(&mut Context::from_waker(&looks)));
+        sleep(ms(5)).await;
+        match how {
+            "an abort" => assert!(jobs.abort(&0).is_some() && job.abort() && !job.abort()),
+            "the end of the wheel" => assert_eq!(wheel.shutdown(), 2),
+            _ => {}
         }
-        async {}
+        if !is_pending {
+            sleep(ms(20)).await;
+        }
+        // At once, if nothing runs.
+        let mut told = told.lock().unwrap().clone();
+        told.sort_unstable();
+        assert_eq!(told, [("listed", listed), ("owned by", 1)], "{how}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_aborted_before_its_first_poll_runs_nothing() {
+    let job = TimingWheel::new().run_after(ms(0), async { unreachable!("it was aborted") });
+    assert_eq!(job.state(), JobState::Running);
+    assert!(job.abort());
+    assert!(job.await.map(|(): ()| ()).unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_aborts_itself_ends_at_its_next_wait() {
+    let (wheel, slot) = (TimingWheel::new(), Arc::new(Mutex::new(None::<Repeating>)));
+    let own = slot.clone();
+    let job = wheel.run_by(rate(ms(10)), move || {
+        let own = own.clone();
+        async move {
+            assert!(own.lock().unwrap().as_ref().unwrap().abort());
+            yield_now().await;
+            unreachable!("it was aborted");
+        }
     });
-    for (job, text) in
-        [(in_schedule, "in the schedule"), (in_run, "in the run"), (in_closure, "in the closure")]
-    {
-        assert_eq!(job.await.unwrap_err().to_string(), format!("the job panicked: {text}"));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn at_a_shutdown_a_job_between_runs_ends_and_one_that_runs_ends_after_its_run() {
-    let wheel = TimingWheel::new();
-    let runs = Runs::new();
-    let between = runs.job(&wheel, rate(ms(10)), &[]);
-    let during = runs.job(&wheel, rate(ms(10)), &[10, 10, 10]);
-    let due_after = runs.job(&wheel, rate(ms(10)), &[20, 20]);
-    let once = wheel.run_after(ms(12), async { sleep(ms(10)).await });
-    sleep(ms(15)).await;
-    assert_eq!(wheel.shutdown(), 1);
-    for job in [between, during, due_after] {
-        let error = job.await.unwrap_err();
-        assert!(error.reason().unwrap().is_shutdown(), "{error}");
-    }
-    assert_eq!(runs.began(), [10, 10, 10]);
-    once.await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_drops_at_once_what_waits_and_tells_whoever_awaits_it() {
-    let wheel = TimingWheel::new();
-    let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
-    let held = || {
-        let owned = owned.clone();
-        async move { drop(owned) }
-    };
-    let mut job = task::spawn(wheel.run_after(DAY, held()));
-    jobs.try_run_after(7, DAY, held()).unwrap();
-    let mut join = task::spawn(jobs.join(&7).unwrap());
-    assert_pending!(job.poll());
-    assert_pending!(join.poll());
-    assert_eq!(wheel.shutdown(), 2);
-    assert_eq!((Arc::strong_count(&owned), job.is_woken(), join.is_woken()), (1, true, true));
-    assert!(assert_ready!(job.poll()).unwrap_err().reason().unwrap().is_shutdown());
-    assert_eq!(assert_ready!(join.poll()), JobState::CouldNotRun);
+    *slot.lock().unwrap() = Some(job);
+    sleep(ms(20)).await;
+    let job = slot.lock().unwrap().take().unwrap();
+    assert!(job.await.unwrap_err().is_cancelled());
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,5 +98,98 @@ async fn a_job_whose_next_run_is_always_due_lets_others_run_and_begins_none_afte
         sleep(DAY).await;
         assert_eq!(runs.began(), before);
         assert!(job.await.unwrap_err().is_cancelled());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_is_dropped_lets_what_runs_go_on() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after("short", ms(0), sleep(ms(30))).unwrap();
+    yield_now().await;
+    let end = jobs.join("short").unwrap();
+    assert!(timeout(ms(10), jobs.shutdown(DAY)).await.is_err());
+    assert_eq!(end.await, JobState::Done);
+    assert!(jobs.try_run_after("late", DAY, async {}).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_has_its_limit_also_where_the_wheel_is_full() {
+    let (jobs, start) = (Jobs::new(&bounded(0)), Instant::now());
+    jobs.try_run_after("stuck", ms(0), pending()).unwrap();
+    yield_now().await;
+    assert_eq!(jobs.shutdown(ms(50)).await.aborted, 1);
+    assert_eq!(start.elapsed(), ms(50));
+}
+
+/// On the real clock, which goes on while a wheel ends.
+#[test]
+fn on_a_wheel_that_has_ended_no_job_runs_however_soon_it_is_due() {
+    let runtime = runtime(2);
+    for tick in [Duration::from_micros(1), ms(1)] {
+        let wheel = runtime.block_on(async { TimingWheel::builder().tick(tick).build().unwrap() });
+        wheel.shutdown();
+        let (jobs, (tell, told)) = (Jobs::new(&wheel), channel());
+        thread::spawn(move || {
+            for delay in [Duration::ZERO, Duration::from_nanos(1), tick, DAY, Duration::MAX] {
+                let state = wheel.run_after(delay, async {}).state();
+                tell.send((delay, state, jobs.try_run_after(delay, delay, async {}).is_err())).unwrap();
+            }
+        });
+        for _ in 0..5 {
+            let (delay, state, is_refused) = told.recv_timeout(HANG_GUARD).expect("it hangs");
+            assert!(state == JobState::CouldNotRun && is_refused, "{delay:?} with a tick of {tick:?}");
+        }
+    }
+}
+
+/// On the real clock.
+#[test]
+fn at_the_end_of_a_wheel_or_of_its_runtime_each_job_says_that_it_could_not_run() {
+    for (workers, by_shutdown) in [(0, true), (0, false), (2, true), (2, false)] {
+        let (ours, other) = (runtime(workers), runtime(1));
+        let wheel = ours.block_on(async { TimingWheel::new() });
+        let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
+        let held = || {
+            let owned = owned.clone();
+            async move { drop(owned) }
+        };
+        drop(wheel.run_after(DAY, held()));
+        let awaited: Vec<_> = (0..100).map(|_| other.spawn(wheel.run_after(DAY, held()))).collect();
+        let far = wheel.run_by(rate(DAY), || async {});
+        let (stuck, again) =
+            (wheel.run_after(ms(1), pending::<u64>()), wheel.run_by(rate(ms(1)), pending::<()>));
+        jobs.try_run_after(1, DAY, held()).unwrap();
+        jobs.try_run_after(2, ms(0), pending()).unwrap();
+        let joins = [1, 2].map(|key| jobs.join(&key).unwrap());
+        let running = || [stuck.state(), again.state(), jobs.get(&2).unwrap().state];
+        ours.block_on(async {
+            while running() != [JobState::Running; 3] {
+                yield_now().await;
+            }
+        });
+        if by_shutdown {
+            assert_eq!((wheel.shutdown(), running()), (103, [JobState::Running; 3]));
+        }
+        drop(ours);
+        assert_eq!(Arc::strong_count(&owned), 1);
+        assert!(far.due().is_some(), "when it was to run is known");
+        assert_eq!((stuck.due(), again.due()), (None, None), "they ran");
+        for job in [far, stuck, again] {
+            assert_eq!((job.state(), job.time_left()), (JobState::CouldNotRun, None));
+            assert!(tokio_test::block_on(job).unwrap_err().reason().unwrap().is_shutdown());
+        }
+        for job in awaited {
+            let told = other.block_on(async { timeout(HANG_GUARD, job).await }).expect("it hangs").unwrap();
+            assert!(told.unwrap_err().reason().unwrap().is_shutdown());
+        }
+        for join in joins.into_iter().chain(jobs.join(&1)) {
+            assert_eq!(tokio_test::block_on(join), JobState::CouldNotRun);
+        }
+        // Jobs by keys stay listed, so that nothing is lost unseen.
+        assert!(!jobs.reset_after(&1, ms(40)));
+        let stopped = stop(&jobs);
+        assert!(stopped.len() == 2 && stopped.iter().all(|job| job.info.state == JobState::CouldNotRun));
+        assert!(stopped.iter().all(|job| job.future.is_none() && job.info.due.is_some() == (job.key == 1)));
+        assert!(wheel.try_run_after(Duration::ZERO, async {}).unwrap_err().error().is_shutdown());
     }
 }

@@ -1,92 +1,320 @@
-//! Jobs that are addressed by keys.
+//! Jobs by keys whose code looks, acts or panics in the midst of a call. No code of a user's runs under a lock: it may ask for
+//! the jobs wherever keys are hashed, compared, cloned and dropped, and wherever runs, schedules and wakers are used.
 
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 use std::time::Duration;
 
+use futures::FutureExt;
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobState, Jobs, Schedule};
-use tokio::task::yield_now;
+use timingwheel_jobs::{JobState, Jobs, Previous, Replanned, Schedule};
 use tokio::time::{Instant, sleep};
 
-use crate::{DAY, ms, rate, state};
+use crate::moves::Changeable;
+use crate::{DAY, HANG_GUARD, ms, one_shard, owning, rate, runtime, state, wait_by, when_dropped};
 
-/// What ran, in order.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<&'static str>>>);
+/// Runs it on a thread that is left alone if it hangs.
+fn does_not_wait_for_itself(test: impl AsyncFnOnce() + Send + 'static) {
+    let (done, is_done) = channel();
+    thread::spawn(move || {
+        runtime(0).block_on(test());
+        done.send(()).unwrap();
+    });
+    assert_eq!(is_done.recv_timeout(HANG_GUARD), Ok(()), "it has panicked, or waits for its own lock");
+}
 
-impl Log {
-    async fn note(self, name: &'static str) {
-        self.0.lock().unwrap().push(name);
+#[derive(Clone, Copy, PartialEq)]
+enum Use {
+    Hash,
+    Eq,
+    CloneOrDrop,
+    /// As a schedule, or in a closure.
+    Ask,
+}
+
+/// Acts whatever is done with it. All have the same hash.
+struct Key(u32, Arc<dyn Fn(Use) + Send + Sync>);
+
+/// Keys that act so.
+fn keys_that(act: impl Fn(Use) + Send + Sync + 'static) -> impl Fn(u32) -> Key {
+    let act: Arc<dyn Fn(Use) + Send + Sync> = Arc::new(act);
+    move |number| Key(number, act.clone())
+}
+
+impl Key {
+    fn act(&self, what: Use) {
+        (self.1)(what);
+    }
+}
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        self.act(Use::CloneOrDrop);
+        Self(self.0, self.1.clone())
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.act(Use::Eq);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, _: &mut H) {
+        self.act(Use::Hash);
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.act(Use::CloneOrDrop);
+    }
+}
+
+impl Schedule for Key {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        self.act(Use::Ask);
+        Some(previous.ended + ms(1))
     }
 
-    fn take(&self) -> Vec<&'static str> {
-        std::mem::take(&mut self.0.lock().unwrap())
+    fn leaves_out(&mut self) -> bool {
+        self.act(Use::Ask);
+        false
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_job_that_is_due_runs_at_once_and_is_not_left_in_the_list() {
-    let (jobs, log) = (Jobs::new(&TimingWheel::new()), Log::default());
-    jobs.try_run_after(1, Duration::ZERO, log.clone().note("now")).unwrap();
-    jobs.try_run_at(2, Instant::now() - DAY, log.clone().note("past")).unwrap();
-    assert_eq!(state(jobs.get(&1)), Some(JobState::Running));
-    yield_now().await;
-    assert_eq!((log.take(), jobs.len()), (vec!["now", "past"], 0));
+#[test]
+fn keys_futures_and_schedules_may_ask_for_the_jobs_wherever_they_are_used() {
+    does_not_wait_for_itself(async || {
+        let cell = Arc::new(OnceLock::<Jobs<Key>>::new());
+        let own = cell.clone();
+        let asks = keys_that(move |what| match own.get() {
+            // Each job, also the one that this is about, which clones the keys.
+            Some(jobs) if what == Use::Ask => assert!(!jobs.list().is_empty()),
+            Some(jobs) => _ = jobs.len(),
+            None => {}
+        });
+        let jobs = cell.get_or_init(|| Jobs::new(&one_shard()));
+        for round in 0..3 {
+            for key in 0..20 {
+                let future = asks(key);
+                let add = jobs.try_run_after(asks(key), DAY, async move { drop(future) });
+                assert_eq!(add.unwrap().is_some(), round > 0, "replaced");
+            }
+        }
+        assert_eq!((jobs.len(), jobs.list().len()), (20, 20), "though they have one hash");
+        let make = asks(1);
+        let run = move || {
+            make.act(Use::Ask);
+            async {}
+        };
+        jobs.try_run_by(asks(1), asks(1), run).unwrap();
+        assert!(jobs.get(&asks(2)).is_some() && jobs.join(&asks(2)).is_some());
+        assert!(jobs.reset_after(&asks(2), ms(1)));
+        let has_run = jobs.join(&asks(2)).unwrap();
+        assert!(jobs.remove(&asks(3)).is_some() && jobs.abort(&asks(4)).is_some());
+        assert!(jobs.remove(&asks(99)).is_none());
+        // One has run, and one again and again.
+        has_run.await;
+        sleep(ms(5)).await;
+        assert_eq!(jobs.len(), 17);
+        drop(jobs.shutdown(ms(10)).await);
+        assert!(jobs.is_empty());
+    });
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_job_without_a_first_run_removes_the_one_with_its_key() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    assert_eq!(jobs.try_run_by(1, rate(ms(1)).times(0), || async {}).unwrap(), None);
-    jobs.try_run_after(1, DAY, async {}).unwrap();
-    assert_eq!(state(jobs.try_run_by(1, |_| None, || async {}).unwrap()), Some(JobState::Pending));
-    assert!(jobs.is_empty());
+/// With one shard: the next timer that is armed drops a stranger's waker, which asks for the job.
+#[test]
+fn a_job_that_is_added_or_waits_again_after_a_timer_was_dropped_does_not_wait_for_itself() {
+    does_not_wait_for_itself(async || {
+        let wheel = one_shard();
+        let jobs = Arc::new(Jobs::new(&wheel));
+        let (strangers, own, inner) = (Arc::new(AtomicUsize::new(0)), Arc::downgrade(&jobs), wheel.clone());
+        let dropped = strangers.clone();
+        let abandon = move || {
+            let (jobs, dropped) = (own.clone(), dropped.clone());
+            let asks = move || {
+                _ = jobs.upgrade().map(|jobs| jobs.get(&1));
+                dropped.fetch_add(1, Ordering::Relaxed);
+            };
+            drop(wait_by(&when_dropped(asks), inner.sleep(DAY)));
+        };
+        abandon();
+        let make = move || {
+            abandon();
+            async {}
+        };
+        jobs.try_run_by(1, rate(ms(5)), make).unwrap();
+        let start = Instant::now();
+        while strangers.load(Ordering::Relaxed) < 5 {
+            assert!(start.elapsed() < HANG_GUARD);
+            sleep(ms(1)).await;
+        }
+    });
 }
 
+/// By keys that are looked up by what is borrowed of them.
 #[tokio::test(start_paused = true)]
 async fn a_job_works_with_the_jobs_it_is_one_of() {
-    let (jobs, log) = (Jobs::new(&TimingWheel::new()), Log::default());
-    let (inner, note) = (jobs.clone(), log.clone());
-    let found = Arc::new(Mutex::new(Vec::new()));
-    let find = found.clone();
-    jobs.try_run_by("self", rate(ms(10)), move || {
-        let (inner, note, find) = (inner.clone(), note.clone(), find.clone());
-        async move {
-            inner.try_run_after("next", ms(1), note.note("next")).unwrap();
-            find.lock().unwrap().push(state(inner.remove(&"self")));
-        }
-    })
-    .unwrap();
-    sleep(DAY).await;
-    assert_eq!(*found.lock().unwrap(), [Some(JobState::Running)]);
-    assert_eq!((log.take(), jobs.len()), (vec!["next"], 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panicking_job_leaves_the_list_and_harms_no_other() {
-    let wheel = TimingWheel::new();
-    let (jobs, log) = (Jobs::new(&wheel), Log::default());
-    jobs.try_run_after(1, ms(10), async { panic!("once") }).unwrap();
-    jobs.try_run_by(2, rate(ms(10)), || async { panic!("again and again") }).unwrap();
-    jobs.try_run_after(3, ms(10), log.clone().note("well")).unwrap();
-    let faulty = |_| -> Option<Instant> { panic!("a schedule") };
-    jobs.try_run_after(4, DAY, async {}).unwrap();
-    assert!(catch_unwind(AssertUnwindSafe(|| jobs.try_run_by(4, faulty, || async {}).is_ok())).is_err());
-    let joins = [1, 2, 3, 3].map(|key| jobs.join(&key).unwrap());
-    assert!(jobs.join(&5).is_none());
-    sleep(ms(11)).await;
-    let ends = futures::future::join_all(joins).await;
-    assert_eq!(ends, [JobState::Panicked, JobState::Panicked, JobState::Done, JobState::Done]);
-    assert_eq!((log.take(), jobs.len(), jobs.panicked()), (vec!["well"], 1, 2));
-    assert_eq!(state(jobs.get(&4)), Some(JobState::Pending));
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_are_found_by_what_is_borrowed_of_them() {
     let jobs = Jobs::new(&TimingWheel::new());
-    jobs.try_run_after(String::from("seven"), DAY, async {}).unwrap();
-    assert_eq!(state(jobs.get("seven")), Some(JobState::Pending));
-    assert!(jobs.remove("seven").is_some());
-    assert!(jobs.get("seven").is_none());
+    let (inner, found) = (jobs.clone(), Arc::new(Mutex::new(Vec::new())));
+    let find = found.clone();
+    let make = move || {
+        let (inner, find) = (inner.clone(), find.clone());
+        async move {
+            let note = find.clone();
+            let next = async move { note.lock().unwrap().push(None) };
+            inner.try_run_after("next".to_owned(), ms(1), next).unwrap();
+            find.lock().unwrap().push(state(inner.remove("self")));
+            assert_eq!(state(inner.get("next")), Some(JobState::Pending));
+        }
+    };
+    jobs.try_run_by("self".to_owned(), rate(ms(10)), make).unwrap();
+    sleep(DAY).await;
+    assert_eq!((&found.lock().unwrap()[..], jobs.len()), (&[Some(JobState::Running), None][..], 0));
+}
+
+#[test]
+fn keys_of_what_could_not_run_go_with_the_last_that_has_the_jobs() {
+    let key = Arc::new(7);
+    let alive = Arc::downgrade(&key);
+    let runtime = runtime(0);
+    let jobs = runtime.block_on(async { Jobs::new(&TimingWheel::new()) });
+    jobs.try_run_after(key, DAY, async {}).unwrap();
+    drop(runtime);
+    assert_eq!((jobs.len(), alive.strong_count()), (1, 1));
+    drop(jobs);
+    assert_eq!(alive.strong_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_hashes_its_key_once_however_many_there_are() {
+    const KEYS: u32 = 500;
+    let hashed = Arc::new(AtomicUsize::new(0));
+    let count = hashed.clone();
+    let key = keys_that(move |what| _ = count.fetch_add(usize::from(what == Use::Hash), Ordering::Relaxed));
+    let hashed_since = || hashed.swap(0, Ordering::Relaxed);
+    let jobs = Jobs::new(&TimingWheel::new());
+    for number in 0..KEYS {
+        jobs.try_run_after(key(number), DAY, async {}).unwrap();
+    }
+    assert_eq!(hashed_since(), KEYS as usize);
+    assert!(jobs.try_run_after(key(7), DAY, async {}).unwrap().is_some());
+    assert!(jobs.get(&key(7)).is_some());
+    assert!(jobs.remove(&key(7)).is_some());
+    assert!(jobs.try_run_by(key(8), |_| None, || async {}).unwrap().is_some());
+    assert_eq!(hashed_since(), 4);
+    assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (498, 498, 0));
+}
+
+/// What the next comparison of keys does.
+#[derive(Clone, Default)]
+struct Hook(Arc<Mutex<Option<Once>>>);
+
+type Once = Box<dyn FnOnce() + Send>;
+
+impl Hook {
+    fn set(&self, act: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(act));
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.lock().unwrap().is_some()
+    }
+
+    fn key(&self, number: u32) -> Key {
+        let hook = self.clone();
+        let act = move |what| {
+            let act = if what == Use::Eq { hook.0.lock().unwrap().take() } else { None };
+            if let Some(act) = act {
+                act();
+            }
+        };
+        keys_that(act)(number)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_key_another_takes_while_that_is_looked_up_replaces_the_other() {
+    let (wheel, hook) = (TimingWheel::new(), Hook::default());
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
+    let (inner, same) = (jobs.clone(), hook.key(2));
+    hook.set(move || assert_eq!(inner.try_run_after(same, DAY, async {}).unwrap(), None));
+    assert_eq!(state(jobs.try_run_after(hook.key(2), DAY, async {}).unwrap()), Some(JobState::Pending));
+    assert_eq!((jobs.len(), wheel.pending()), (2, 2));
+}
+
+#[test]
+fn a_job_that_comes_due_before_it_is_listed_runs() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let (wheel, hook) = (TimingWheel::new(), Hook::default());
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(hook.key(1), ms(0), std::future::pending()).unwrap();
+    hook.set(move || {
+        let start = Instant::now();
+        while wheel.pending() > 0 {
+            assert!(start.elapsed() < HANG_GUARD, "it does not come due");
+            thread::yield_now();
+        }
+    });
+    let (ran, has_run) = channel();
+    jobs.try_run_after(hook.key(2), ms(1), async move { _ = ran.send(()) }).unwrap();
+    assert_eq!(has_run.recv_timeout(HANG_GUARD), Ok(()), "the call of the wheel is lost");
+}
+
+#[test]
+fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed() {
+    does_not_wait_for_itself(async || {
+        let (wheel, hook) = (TimingWheel::new(), Hook::default());
+        let jobs = Jobs::new(&wheel);
+        let panics = || hook.set(|| panic!("as asked"));
+        jobs.try_run_after(hook.key(1), ms(50), async {}).unwrap();
+        for delay in [Duration::ZERO, DAY] {
+            panics();
+            let inner = jobs.clone();
+            let comes_back = when_dropped(move || assert_eq!(inner.len(), 1));
+            let add = || jobs.try_run_after(hook.key(1), delay, async move { drop(comes_back) }).is_ok();
+            assert!(catch_unwind(AssertUnwindSafe(add)).is_err());
+            assert_eq!((wheel.pending(), jobs.len()), (1, 1), "it has begun, and nobody has it");
+        }
+        // One that is over leaves the list without comparing keys.
+        panics();
+        while !jobs.is_empty() {
+            sleep(ms(1)).await;
+        }
+        assert!(hook.is_set());
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_its_schedule_would_end_before_it_is_listed_stays_and_is_given_back_if_it_is_refused() {
+    for shuts_down in [false, true] {
+        let (wheel, schedule, hook) = (TimingWheel::new(), Changeable::default(), Hook::default());
+        let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
+        jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
+        let (pending, inner) = (schedule.clone(), jobs.clone());
+        hook.set(move || {
+            assert_eq!(pending.run().replan(None), Replanned::NotPending);
+            if shuts_down {
+                _ = inner.shutdown(DAY).now_or_never();
+            }
+        });
+        let added = jobs.try_run_by(hook.key(2), schedule, owning(owned.clone(), || async {}));
+        assert!(!hook.is_set(), "the keys were compared");
+        assert_eq!((added.is_err(), jobs.len()), (shuts_down, if shuts_down { 0 } else { 2 }));
+        assert_eq!(Arc::strong_count(&owned), 2);
+        drop(added);
+        wheel.shutdown();
+        assert_eq!(Arc::strong_count(&owned), 1);
+    }
 }

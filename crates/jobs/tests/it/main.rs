@@ -1,34 +1,28 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise.
 
-mod aborts;
-mod answers;
-mod begins;
 mod bound;
-mod clocks;
-mod ended;
 mod ends;
-mod faults;
-mod joins;
 mod keys;
-mod keys_faults;
-mod later;
-mod leaves_out;
-mod locks;
 mod model;
+mod moves;
+mod panics;
 mod refusals;
-mod replans;
-mod resets;
 mod runs;
 mod schedules;
-mod stops;
-mod strangers;
-mod tolerant;
+mod threads;
 
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel_jobs::{FixedDelay, FixedRate, JobInfo, JobState, Jobs, StoppedJob};
+use timingwheel::{Sleep, TimingWheel};
+use timingwheel_jobs::{
+    FixedDelay, FixedRate, JobInfo, JobState, Jobs, JobsExt, Repeating, Schedule, StoppedJob,
+};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
@@ -55,6 +49,33 @@ fn runtime(workers: usize) -> Runtime {
     }
 }
 
+/// A wheel in which each timer that is armed drops the waker that a dropped one has left.
+fn one_shard() -> TimingWheel {
+    TimingWheel::builder().shards(1).build().unwrap()
+}
+
+fn bounded(max_pending: usize) -> TimingWheel {
+    TimingWheel::builder().max_pending(max_pending).build().unwrap()
+}
+
+/// Takes all places that are free.
+fn fill(wheel: &TimingWheel) -> Vec<Sleep> {
+    std::iter::from_fn(|| wheel.try_sleep(DAY).ok()).collect()
+}
+
+/// How many places are free.
+fn free(wheel: &TimingWheel) -> usize {
+    fill(wheel).len()
+}
+
+/// `make`, which also owns something.
+fn owning<F>(owned: impl Send + 'static, mut make: impl FnMut() -> F + Send) -> impl FnMut() -> F + Send {
+    move || {
+        let _owned = &owned;
+        make()
+    }
+}
+
 /// Panics when it is dropped.
 struct Bomb;
 
@@ -66,11 +87,87 @@ impl Drop for Bomb {
     }
 }
 
-/// Ends the jobs from outside their runtime, when what runs has come to its end.
-fn stop<K: Clone + Eq + std::hash::Hash + Send + Sync + 'static>(jobs: &Jobs<K>) -> Vec<StoppedJob<K>> {
-    futures::executor::block_on(jobs.shutdown(HANG_GUARD)).not_begun
+/// Panics when it is dropped, also while another panic goes on.
+struct Always;
+
+impl Drop for Always {
+    fn drop(&mut self) {
+        panic!("always");
+    }
+}
+
+type Act = Box<dyn Fn() + Send + Sync>;
+
+/// Acts when it is woken, and when it is dropped.
+struct Acts(Act, Act);
+
+impl Wake for Acts {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+impl Drop for Acts {
+    fn drop(&mut self) {
+        (self.1)();
+    }
+}
+
+fn when_woken(act: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(Acts(Box::new(act), Box::new(|| ()))).into()
+}
+
+fn when_dropped(act: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(Acts(Box::new(|| ()), Box::new(act))).into()
+}
+
+/// A timer that waits by this waker. When it is dropped, it leaves the waker in the wheel until another is armed in its shard.
+fn wait_by(waker: &Waker, mut sleep: Sleep) -> Sleep {
+    assert!(sleep.poll_wait(&mut Context::from_waker(waker)).is_pending());
+    sleep
 }
 
 fn state(info: Option<JobInfo>) -> Option<JobState> {
     info.map(|info| info.state)
+}
+
+/// Ends the jobs from outside their runtime, when what runs has come to its end.
+fn stop<K: Clone + Eq + Hash + Send + Sync + 'static>(jobs: &Jobs<K>) -> Vec<StoppedJob<K>> {
+    futures::executor::block_on(jobs.shutdown(HANG_GUARD)).not_begun
+}
+
+/// When runs began, in milliseconds from the start.
+#[derive(Clone)]
+struct Runs {
+    start: Instant,
+    began: Arc<Mutex<Vec<u128>>>,
+}
+
+impl Runs {
+    fn new() -> Self {
+        Self { start: Instant::now(), began: Arc::default() }
+    }
+
+    fn note(&self) {
+        self.began.lock().unwrap().push(self.start.elapsed().as_millis());
+    }
+
+    /// A job that notes each run, which takes as long as `lengths` says, and then no time.
+    fn job(&self, wheel: &TimingWheel, schedule: impl Schedule, lengths: &[u64]) -> Repeating {
+        let (runs, lengths) = (self.clone(), lengths.to_vec());
+        let mut lengths = lengths.into_iter();
+        wheel.run_by(schedule, move || {
+            runs.note();
+            let length = lengths.next();
+            async move {
+                if let Some(length) = length {
+                    sleep(ms(length)).await;
+                }
+            }
+        })
+    }
+
+    fn began(&self) -> Vec<u128> {
+        self.began.lock().unwrap().clone()
+    }
 }

@@ -1,45 +1,150 @@
-//! What repeating jobs note of their runs.
+//! Where and when runs come: their runtime and its clock, and times that never come.
 
-use std::sync::{Arc, Mutex};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobsExt, Repeating, Schedule};
-use tokio::time::{Instant, sleep};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
+use tokio::runtime::{Builder, Handle};
+use tokio::task::yield_now;
+use tokio::time::{MissedTickBehavior, advance, sleep};
+use tokio_test::{assert_pending, task};
 
-use crate::ms;
+use crate::{DAY, HANG_GUARD, ms, rate, rest, runtime};
 
-/// When they began, in milliseconds from the start.
-#[derive(Clone)]
-pub(crate) struct Runs {
-    pub(crate) start: Instant,
-    began: Arc<Mutex<Vec<u128>>>,
+#[tokio::test(start_paused = true)]
+async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
+    let wheel = TimingWheel::new();
+    let job = wheel.run_after(Duration::MAX, async {});
+    let behavior = MissedTickBehavior::Delay;
+    let again = [
+        wheel.run_by(rate(Duration::MAX), || async {}),
+        wheel.run_by(rest(Duration::MAX), || async {}),
+        wheel.run_by(rate(Duration::MAX).with_missed_tick_behavior(behavior), || async {}),
+    ];
+    let century = wheel.run_after(DAY * 36_525, async {});
+    let moved = wheel.run_after(DAY, async {});
+    assert!(moved.reset_after(Duration::MAX));
+    sleep(DAY * 1_000).await;
+    assert_eq!(again.map(|job| job.state()), [JobState::Pending; 3]);
+    sleep(DAY * 35_524).await;
+    assert_eq!([&job, &century, &moved].map(Job::state), [JobState::Pending; 3]);
+    century.await.unwrap();
+    assert_eq!([&job, &moved].map(Job::state), [JobState::Pending; 2]);
+    // Until it is moved back.
+    assert!(moved.reset_after(ms(1)));
+    moved.await.unwrap();
 }
 
-impl Runs {
-    pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), began: Arc::default() }
+#[test]
+fn jobs_run_on_the_wheels_runtime_wherever_they_are_made() {
+    let (ours, other) = (runtime(1), runtime(1));
+    let wheel = ours.block_on(async { TimingWheel::new() });
+    let id = ours.handle().id();
+    let runtime_of = |delay| wheel.run_after(delay, async { Handle::current().id() });
+    for delay in [Duration::ZERO, ms(2)] {
+        // Outside of any runtime, within another, and within its own.
+        let job = runtime_of(delay);
+        assert_eq!(tokio_test::block_on(job).unwrap(), id);
+        assert_eq!(other.block_on(async { runtime_of(delay).await }).unwrap(), id);
+        assert_eq!(ours.block_on(async { runtime_of(delay).await }).unwrap(), id);
     }
+}
 
-    pub(crate) fn note(&self) {
-        self.began.lock().unwrap().push(self.start.elapsed().as_millis());
-    }
+#[test]
+fn jobs_of_a_wheel_on_the_real_clock_go_by_that_within_a_runtime_whose_clock_is_paused() {
+    let runtime = runtime(1);
+    let wheel = runtime.block_on(async { TimingWheel::new() });
+    let jobs = Jobs::new(&wheel);
+    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    paused.block_on(async {
+        advance(DAY).await;
+        let before = std::time::Instant::now();
+        let job = wheel.run_after(DAY / 4, async {});
+        assert!(job.reset_after(DAY / 2));
+        let again = wheel.run_by(rate(DAY), || async {});
+        assert!(again.reset_after(DAY / 2));
+        jobs.try_run_after(7, DAY / 4, async {}).unwrap();
+        assert!(jobs.reset_after(&7, DAY / 2));
+        let expected = before + DAY / 2..=std::time::Instant::now() + DAY / 2;
+        for due in [job.due(), again.due(), jobs.get(&7).unwrap().due] {
+            assert!(expected.contains(&due.unwrap().into_std()), "{due:?}");
+        }
+        assert!(job.time_left().unwrap() <= DAY / 2);
+    });
+}
 
-    /// A job that notes each run, which takes as long as `lengths` says, and then no time.
-    pub(crate) fn job(&self, wheel: &TimingWheel, schedule: impl Schedule, lengths: &[u64]) -> Repeating {
-        let (runs, lengths) = (self.clone(), lengths.to_vec());
-        let mut lengths = lengths.into_iter();
-        wheel.run_by(schedule, move || {
-            runs.note();
-            let length = lengths.next();
-            async move {
-                if let Some(length) = length {
-                    sleep(ms(length)).await;
-                }
+#[test]
+fn on_a_thread_without_the_wheels_paused_clock_jobs_are_made_and_moved() {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let wheel = runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        wheel.sleep(Duration::from_secs(3_600)).await;
+        wheel
+    });
+    let (tell, told) = channel();
+    let moved = wheel.run_by(rate(DAY).times(1), || async {});
+    thread::spawn(move || {
+        let jobs = Jobs::new(&wheel);
+        jobs.try_run_after(7, ms(1), async {}).unwrap();
+        assert!(moved.reset_after(ms(1)));
+        tell.send((wheel.run_after(ms(1), async { 7 }), moved)).unwrap();
+    });
+    let (made, moved) = told.recv_timeout(HANG_GUARD).expect("it waits for a clock that stands elsewhere");
+    assert_eq!(runtime.block_on(made).unwrap(), 7);
+    assert_eq!(runtime.block_on(moved).unwrap(), 1);
+}
+
+#[test]
+fn a_job_keeps_its_wheel_until_it_has_run_and_the_driver_ends_after_it() {
+    for workers in [0, 2] {
+        runtime(workers).block_on(async {
+            let (wheel, runs) = (TimingWheel::new(), Arc::new(AtomicUsize::new(0)));
+            let run = runs.clone();
+            drop(wheel.run_after(ms(5), async move { run.fetch_add(1, Ordering::Relaxed) }));
+            drop(wheel);
+            let start = std::time::Instant::now();
+            while Handle::current().metrics().num_alive_tasks() > 0 {
+                assert!(start.elapsed() < HANG_GUARD, "the driver goes on");
+                yield_now().await;
             }
-        })
+            assert_eq!(runs.load(Ordering::Relaxed), 1);
+        });
     }
+}
 
-    pub(crate) fn began(&self) -> Vec<u128> {
-        self.began.lock().unwrap().clone()
-    }
+#[tokio::test(start_paused = true)]
+async fn the_task_that_polled_last_is_the_one_that_is_woken() {
+    let wheel = TimingWheel::new();
+    let mut job = wheel.run_after(ms(5), async {});
+    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+    assert_pending!(first.enter(|cx, _| Pin::new(&mut job).poll(cx)));
+    assert_pending!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)));
+    sleep(ms(6)).await;
+    assert_eq!((first.is_woken(), second.is_woken()), (false, true));
+    assert!(matches!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)), Poll::Ready(Ok(()))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
+    let wheel = TimingWheel::new();
+    let jobs: Vec<Job<()>> = (0..1_000).map(|_| wheel.run_after(Duration::ZERO, async {})).collect();
+    sleep(ms(1)).await;
+    // In a task of tokio's, where there is a budget.
+    let polls = tokio::spawn(async move {
+        let (mut all, mut polls) = (pin!(futures::future::join_all(jobs)), 0);
+        poll_fn(|cx| {
+            polls += 1;
+            all.as_mut().poll(cx)
+        })
+        .await;
+        polls
+    });
+    assert!(polls.await.unwrap() > 1, "it kept the worker for a thousand jobs");
 }

@@ -1,14 +1,14 @@
-//! When repeating jobs run: their schedules, and what becomes of missed runs.
+//! When repeating jobs run by the schedules that are built in: rates, delays, back-off, limits, jitter and tolerances.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, Previous, Schedule};
+use timingwheel::{TimingWheel, Tolerance};
+use timingwheel_jobs::{Adjusted, Backoff, FixedDelay, FixedRate, JobState, JobsExt, Previous, Schedule};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
-use crate::runs::Runs;
-use crate::{ms, rate, rest};
+use crate::{DAY, Runs, bounded, free, ms, rate, rest};
 
 const BEHAVIORS: [MissedTickBehavior; 3] =
     [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip];
@@ -67,11 +67,13 @@ async fn each_schedule_has_the_runs_that_it_says() {
     let listed = move |previous: Previous| Some(previous.due + ms(waits.next()?));
     // A schedule, how long its runs take, and when they begin.
     type Row = (Box<dyn Schedule>, &'static [u64], Vec<u128>);
-    let rows: [Row; 15] = [
+    let rows: [Row; 17] = [
         (Box::new(missed(BEHAVIORS[0])), &[35], vec![10, 45, 45, 45, 50, 60]),
         (Box::new(missed(BEHAVIORS[1])), &[35], vec![10, 45, 55, 65, 75, 85]),
         (Box::new(missed(BEHAVIORS[2])), &[35], vec![10, 45, 50, 60, 70, 80]),
         (Box::new(rest(ms(10)).times(4)), &[3, 100], vec![10, 23, 133, 143]),
+        (Box::new(FixedDelay::new(ms(10)).times(2)), &[3], vec![0, 13]),
+        (Box::new(FixedRate::new(ms(10)).times(2)), &[3], vec![0, 10]),
         (Box::new(at(0).times(2)), &[], vec![0, 10]),
         (Box::new(at(15).times(2)), &[], vec![15, 25]),
         // What was missed is made up for at once.
@@ -96,30 +98,122 @@ async fn each_schedule_has_the_runs_that_it_says() {
     }
 }
 
+/// The waits that a schedule leaves between runs that take no time.
+fn waits(mut schedule: impl Schedule, runs: usize) -> Vec<Duration> {
+    let start = Instant::now();
+    let mut due = schedule.next(Previous::at(start)).unwrap();
+    let wait = |_| {
+        let before = due;
+        due = schedule.next(Previous::at(before)).unwrap();
+        due - before
+    };
+    (0..runs).map(wait).collect()
+}
+
 #[test]
-#[should_panic(expected = "the period of a fixed rate must be at least 1ns, got 0ns")]
-fn a_fixed_rate_with_a_period_of_zero_is_refused() {
-    let _ = rate(Duration::ZERO);
+fn a_back_off_grows_by_its_factor_up_to_its_cap_from_the_first_run_on() {
+    let millis = |waits: Vec<Duration>| waits.iter().map(Duration::as_millis).collect::<Vec<_>>();
+    let twice = Backoff::new(ms(100), ms(1_000));
+    assert_eq!(millis(waits(twice.clone(), 6)), [100, 200, 400, 800, 1_000, 1_000]);
+    assert_eq!(millis(waits(twice.clone().with_factor(1.0), 3)), [100, 100, 100]);
+    assert_eq!(millis(waits(twice.with_factor(1e300), 3)), [100, 1_000, 1_000]);
+    assert_eq!(millis(waits(Backoff::new(ms(100), ms(10)), 2)), [10, 10], "a cap below the first wait");
+    let start = Instant::now();
+    let first = |mut schedule: Backoff| schedule.next(Previous::at(start)).unwrap() - start;
+    assert_eq!(first(Backoff::new(ms(100), DAY)), ms(0));
+    assert_eq!(first(Backoff::new(ms(100), DAY).starting_after(ms(30))), ms(30));
+}
+
+#[test]
+fn full_jitter_spreads_each_wait_from_zero_to_what_it_would_be_also_at_the_cap() {
+    let all: Vec<_> = (0..200).map(|_| waits(Backoff::new(ms(100), ms(400)).with_full_jitter(), 6)).collect();
+    for (nth, most) in [100, 200, 400, 400, 400, 400].into_iter().enumerate() {
+        let waits = || all.iter().map(|waits| waits[nth]);
+        assert!(waits().all(|wait| wait < ms(most)), "wait {nth}");
+        // Of 200 by chance none lies in the lowest quarter once in 10^25 times.
+        assert!(
+            waits().any(|wait| wait < ms(most) / 4) && waits().any(|wait| wait > ms(most) * 3 / 4),
+            "wait {nth}"
+        );
+    }
+}
+
+#[test]
+fn jitter_makes_runs_later_and_does_not_add_up() {
+    let start = Instant::now();
+    let mut late: Adjusted<_> = rate(ms(100)).with_jitter(ms(50));
+    let mut previous = Previous::at(start);
+    let mut lates = Vec::new();
+    for run in 1..=200 {
+        previous.due = late.next(previous).unwrap();
+        lates.push(previous.due - (start + run * ms(100)));
+    }
+    assert!(lates.iter().all(|&late| late < ms(50)), "{lates:?}");
+    assert!(lates.iter().any(|&late| late > ms(25)) && lates.iter().any(|&late| late < ms(25)));
+    // A run that was moved is what the rate goes on from.
+    previous.due = start + DAY;
+    assert!((ms(100)..ms(150)).contains(&(late.next(previous).unwrap() - previous.due)));
+}
+
+/// A grid of a second, on which deadlines that lie apart come together.
+const SECOND: Tolerance = Tolerance::time(ms(1_000));
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_rate_that_may_be_late_neither_drifts_nor_counts_that_as_missed() {
+    let runs = Runs::new();
+    let missed = Arc::new(Mutex::new(Vec::new()));
+    let noted = missed.clone();
+    let mut rate = rate(ms(5_003)).with_missed_tick_behavior(MissedTickBehavior::Delay);
+    let noting = move |previous: Previous| {
+        noted.lock().unwrap().push((previous.due, previous.missed));
+        rate.next(previous)
+    };
+    let job = runs.job(&TimingWheel::new(), noting.with_tolerance(SECOND).times(100), &[]);
+    assert_eq!(job.await.unwrap(), 100);
+    let began = runs.began();
+    for (n, began) in (1..).zip(&began) {
+        assert!((5_003 * n..5_003 * n + 1_000).contains(began), "run {n} at {began}");
+    }
+    assert!(began.iter().zip(1..).any(|(&began, n)| began > 5_003 * n), "none was late");
+    let missed = missed.lock().unwrap();
+    assert!(missed.iter().all(|&(_, missed)| !missed));
+    assert_eq!(missed[50].0, runs.start + 50 * ms(5_003), "due when the schedule said");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedule_sees_when_the_run_was_due_began_and_ended() {
-    let start = Instant::now();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let see = seen.clone();
-    let schedule = move |previous: Previous| {
-        let at = |instant: Instant| (instant - start).as_millis();
-        see.lock().unwrap().push((
-            at(previous.due),
-            at(previous.started),
-            at(previous.ended),
-            previous.missed,
-        ));
-        Some(previous.due + ms(10))
-    };
-    Runs::new().job(&TimingWheel::new(), schedule.times(3), &[30]).await.unwrap();
-    sleep(ms(1)).await;
-    assert_eq!(*seen.lock().unwrap(), [(0, 0, 0, false), (10, 10, 40, false), (20, 40, 40, true)]);
+async fn jobs_that_may_be_late_begin_together_when_they_say_also_if_they_are_moved() {
+    for moved in [None, Some(ms(40_000))] {
+        let (wheel, runs) = (TimingWheel::new(), Runs::new());
+        let exact = |n| runs.start + moved.unwrap_or(ms(30_000)) + ms(n);
+        let job = |n| {
+            let job = runs.job(&wheel, rest(ms(30_000 + n)).times(1).with_tolerance(SECOND), &[]);
+            assert!(moved.is_none() || job.reset(exact(n)));
+            job
+        };
+        let jobs: Vec<_> = (0..10).map(job).collect();
+        let due: Vec<_> = jobs.iter().map(|job| job.due().unwrap()).collect();
+        for (n, &due) in (0..).zip(&due) {
+            assert!((exact(n)..exact(n) + ms(1_000)).contains(&due), "{n}, {moved:?}");
+        }
+        sleep(DAY).await;
+        assert_eq!(runs.began(), due.iter().map(|&due| (due - runs.start).as_millis()).collect::<Vec<_>>());
+        let together: BTreeSet<_> = due.into_iter().collect();
+        assert!(together.len() <= 2, "{together:?}");
+    }
+}
+
+/// The wheel is turned once for many jobs, also for those that were moved, and for those with a place of their own.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_may_be_late_keep_their_places_in_a_bound() {
+    let wheel = bounded(3);
+    let job = wheel.run_by(FixedRate::new(ms(3_001)).with_tolerance(SECOND).times(20), || sleep(ms(3)));
+    let late = rest(ms(2_001)).times(1).with_tolerance(SECOND);
+    let once = wheel.try_run_by(late, || async {}).unwrap();
+    assert!(once.reset_after(ms(5_001)) && once.reset_after(ms(1_001)));
+    assert_eq!(free(&wheel), 2, "a job that runs has no place");
+    once.await.unwrap();
+    assert_eq!(job.await.unwrap(), 20);
+    assert_eq!(free(&wheel), 3, "both have given theirs back");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,12 @@
 //! What a check tries, in which order, and what conditions and wakers may do meanwhile. Each of these was, or would
 //! have been, a deadlock, an endless loop or a lost completion in Kafka's purgatory.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::task::{Context, Wake, Waker};
+use std::task::Waker;
 
-use timingwheel_purgatory::{Purgatory, Watch, WatchError};
-use tokio_test::{assert_pending, assert_ready_eq, task};
+use timingwheel_purgatory::{Watch, WatchError};
 
-use crate::{DAY, Level, counts, never, purgatory};
+use crate::{DAY, Level, counts, never, poll_by, purgatory, when_woken};
 
 /// So many that they take several batches.
 const MANY: usize = 1_000;
@@ -37,23 +35,22 @@ async fn a_condition_that_checks_its_own_key_tries_the_others_and_not_itself() {
     assert_eq!(checks.await, Ok(0));
 }
 
-/// A condition that changes something, and checks who waits for that, once it holds.
-fn link(purgatory: &Purgatory<usize>, from: usize, level: &Level, next: &Level) -> Watch<usize> {
-    let (handle, next, mut holds) = (purgatory.clone(), next.clone(), level.at_least(1));
-    purgatory.watch([from], DAY, move || {
-        holds().inspect(|_| {
-            next.set(1);
-            handle.check(&(from + 1));
-        })
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn conditions_that_check_each_other_complete_in_a_chain() {
     const LINKS: usize = 100;
     let purgatory = purgatory();
     let levels: Vec<_> = (0..=LINKS).map(|_| Level::default()).collect();
-    let watches: Vec<_> = (0..LINKS).map(|n| link(&purgatory, n, &levels[n], &levels[n + 1])).collect();
+    // Each changes something once it holds, and checks who waits for that.
+    let link = |n: usize| {
+        let (handle, next, mut holds) = (purgatory.clone(), levels[n + 1].clone(), levels[n].at_least(1));
+        purgatory.watch([n], DAY, move || {
+            holds().inspect(|_| {
+                next.set(1);
+                handle.check(&(n + 1));
+            })
+        })
+    };
+    let watches: Vec<_> = (0..LINKS).map(link).collect();
     levels[0].set(1);
     assert_eq!(purgatory.check(&0), 1, "the others are completed by checks of conditions");
     for watch in watches {
@@ -135,22 +132,12 @@ async fn a_condition_may_cancel_its_own_key_and_drop_its_own_future() {
     assert_eq!((counts(&purgatory), level.conditions()), ((0, 0), 0));
 }
 
-/// A waker that checks a key.
-struct Checks(Purgatory<&'static str>, &'static str);
-
-impl Wake for Checks {
-    fn wake(self: Arc<Self>) {
-        self.0.check(self.1);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_waker_may_check_the_key_that_it_is_woken_for() {
     let (purgatory, level) = (purgatory(), Level::default());
     let mut watches: Vec<_> = (0..MANY).map(|_| purgatory.watch(["key"], DAY, level.at_least(1))).collect();
-    let waker: Waker = Arc::new(Checks(purgatory.clone(), "key")).into();
-    let first = Pin::new(&mut watches[0]);
-    assert!(first.poll(&mut Context::from_waker(&waker)).is_pending());
+    let handle = purgatory.clone();
+    assert!(!poll_by(&mut watches[0], &when_woken(move || _ = handle.check("key"))));
     level.set(1);
     assert_eq!(purgatory.check("key"), 1, "the waker of the first completes all others");
     assert_eq!(counts(&purgatory), (0, 0));
@@ -160,63 +147,67 @@ async fn a_waker_may_check_the_key_that_it_is_woken_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_in_tasks_runs_no_condition_and_wakes_all_who_wait() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let mut watches = [1, 2].map(|wanted| task::spawn(purgatory.watch(["key"], DAY, level.at_least(wanted))));
-    watches.iter_mut().for_each(|watch| assert_pending!(watch.poll()));
-    let unpolled = purgatory.watch(["key"], DAY, level.at_least(1));
-    level.tries();
-    level.set(1);
-    assert_eq!((purgatory.check_in_tasks("key"), level.tries()), (3, 0));
-    assert!(watches.iter().all(task::Spawn::is_woken));
-    assert_eq!(counts(&purgatory), (3, 3));
-
-    let [mut holds, mut waits] = watches;
-    assert_ready_eq!(holds.poll(), Ok(1));
-    assert_pending!(waits.poll());
-    assert_eq!((level.tries(), counts(&purgatory)), (2, (2, 2)));
-    assert_pending!(waits.poll());
-    assert_eq!(level.tries(), 0, "once for each check");
-    assert_eq!(unpolled.await, Ok(1));
-    assert_eq!((purgatory.check_in_tasks("key"), purgatory.check_in_tasks("other")), (1, 0));
-}
-
-/// A waker that polls another operation.
-struct Polls(Mutex<Watch<usize>>);
-
-impl Wake for Polls {
-    fn wake(self: Arc<Self>) {
-        let mut other = self.0.lock().unwrap();
-        assert!(Pin::new(&mut *other).poll(&mut Context::from_waker(Waker::noop())).is_ready());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_operation_that_its_task_completes_during_a_check_in_tasks_is_not_counted() {
     let (purgatory, level) = (purgatory(), Level::default());
     let mut first = purgatory.watch(["key"], DAY, never);
     let second = purgatory.watch(["key"], DAY, level.at_least(1));
     assert_eq!(purgatory.check_in_tasks("key"), 2);
-    let waker: Waker = Arc::new(Polls(Mutex::new(second))).into();
-    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&waker)).is_pending());
+    let second = Mutex::new(second);
+    let polls = move || assert!(poll_by(&mut second.lock().unwrap(), Waker::noop()));
+    assert!(!poll_by(&mut first, &when_woken(polls)));
     level.set(1);
     assert_eq!((purgatory.check_in_tasks("key"), counts(&purgatory)), (1, (1, 1)));
 }
 
+/// What is under a key, as conditions change it while a check goes through it.
 #[tokio::test(start_paused = true)]
-async fn a_check_in_tasks_may_hold_a_lock_that_conditions_take() {
-    let purgatory = purgatory();
-    let groups = [0, 1].map(|_| Arc::new(Mutex::new(0)));
-    let watches = [0, 1].map(|n| {
-        let group = groups[n].clone();
-        purgatory.watch(["both"], DAY, move || Some(*group.lock().unwrap()).filter(|&members| members > 0))
-    });
-    for group in &groups {
-        let mut members = group.lock().unwrap();
-        *members = 3;
-        assert_eq!(purgatory.check_in_tasks("both"), 2);
+async fn a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_and_come_meanwhile() {
+    let (purgatory, level, come) = (purgatory::<&str>(), Level::default(), Level::default());
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let tried = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..MANY {
+        let (again, more, tried, come) = (purgatory.clone(), kept.clone(), tried.clone(), come.clone());
+        let mut holds = level.at_least(1);
+        let watch = purgatory.watch(["key"], DAY, move || {
+            holds()?;
+            tried.lock().unwrap().push(n);
+            // One that was watched before or after this one leaves, and one comes. A check within a check goes through
+            // the same list.
+            if n % 10 == 5 {
+                let mut kept = more.lock().unwrap();
+                let leaves = (n * 7) % MANY;
+                let gone = if leaves == n { None } else { std::mem::take(&mut kept[leaves]) };
+                drop(kept);
+                drop(gone);
+                let come = again.watch(["key"], DAY, come.at_least(1));
+                more.lock().unwrap().push(Some(come));
+            }
+            if n == 500 { Some(again.watched_under("key")) } else { None }
+        });
+        kept.lock().unwrap().push(Some(watch));
     }
-    for watch in watches {
-        assert_eq!(watch.await, Ok(3));
+    level.set(1);
+    assert_eq!(purgatory.check("key"), 1);
+    let tried = std::mem::take(&mut *tried.lock().unwrap());
+    assert!(tried.is_sorted(), "in the order in which they were watched");
+    // All but those that had left before their turn.
+    let mut expected: Vec<usize> = Vec::new();
+    let mut gone = vec![false; MANY];
+    for n in 0..MANY {
+        if !gone[n] {
+            expected.push(n);
+            if n % 10 == 5 {
+                gone[(n * 7) % MANY] |= (n * 7) % MANY != n;
+            }
+        }
     }
+    assert_eq!(tried, expected);
+    let kept = std::mem::take(&mut *kept.lock().unwrap());
+    assert_eq!(
+        come.tries(),
+        2 * (kept.len() - MANY),
+        "what comes is tried as it is added, and not by the check"
+    );
+    drop(kept);
+    assert_eq!(counts(&purgatory), (0, 0));
 }

@@ -1,37 +1,15 @@
 //! The end of the wheel, of its runtime and of handles: every operation is told, and accounted for.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, ErrorKind};
 
 use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
 use timingwheel_purgatory::{Purgatory, Watch, WatchError};
 use tokio_test::task::spawn;
-use tokio_test::{assert_pending, assert_ready, assert_ready_eq};
+use tokio_test::{assert_pending, assert_ready};
 
 use crate::{DAY, Level, counts, ms, never, purgatory};
-
-#[tokio::test(start_paused = true)]
-async fn when_the_wheel_ends_every_operation_is_told_unless_it_holds() {
-    let wheel = TimingWheel::new();
-    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
-    let mut fails: Vec<_> = (0..100).map(|n| spawn(purgatory.watch([n], DAY, level.at_least(2)))).collect();
-    fails.iter_mut().for_each(|watch| assert_pending!(watch.poll()));
-    let mut holds = spawn(purgatory.watch([1], DAY, level.at_least(1)));
-    assert_pending!(holds.poll());
-    level.set(1);
-    assert_eq!(wheel.shutdown(), 101);
-    assert!(holds.is_woken());
-    assert_ready_eq!(holds.poll(), Ok(1));
-    for watch in &mut fails {
-        assert!(watch.is_woken());
-        assert!(is_shutdown(watch.await.unwrap_err()));
-    }
-    assert_eq!(counts(&purgatory), (0, 0));
-    assert!(is_shutdown(purgatory.watch([1], DAY, never).await.unwrap_err()));
-    assert_eq!(purgatory.watch([1], DAY, || Some(1)).await, Ok(1));
-    assert_eq!(counts(&purgatory), (0, 0));
-}
 
 fn is_shutdown(error: WatchError) -> bool {
     matches!(error, WatchError::CouldNotRun(reason) if reason.is_shutdown())
@@ -70,26 +48,6 @@ async fn a_wheel_that_is_full_refuses_operations_that_do_not_hold() {
 async fn when_the_last_handle_is_gone_an_operation_still_expires() {
     let watch = purgatory().watch(["key"], ms(10), never);
     assert_eq!(watch.await, Err(WatchError::Expired));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_that_nobody_polls_is_tried_at_its_deadline_in_a_task_and_leaves_all_behind() {
-    for (changed, outcome) in [(0, Err(WatchError::Expired)), (3, Ok((3, true)))] {
-        let wheel = TimingWheel::new();
-        let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
-        let mut at_least = level.at_least(1);
-        let watch = purgatory.watch(["a", "b"], ms(10), move || {
-            at_least().map(|level| (level, tokio::task::try_id().is_some()))
-        });
-        level.set(changed);
-        tokio::time::sleep(ms(9)).await;
-        assert_eq!((counts(&purgatory), wheel.pending()), ((2, 1), 1));
-        tokio::time::sleep(ms(2)).await;
-        assert_eq!((counts(&purgatory), wheel.pending(), level.conditions()), ((0, 0), 0, 0));
-        level.set(4);
-        assert_eq!(purgatory.check("a"), 0);
-        assert_eq!(watch.await, outcome);
-    }
 }
 
 #[test]
@@ -139,18 +97,11 @@ async fn a_wheel_ends_with_its_handles_though_an_operation_was_the_last_to_use_i
 #[test]
 fn errors_say_what_they_are() {
     let shutdown = timingwheel::Error::shutdown();
+    let refused = format!("the operation could not be watched: {shutdown}");
     for (error, text, kind) in [
-        (
-            WatchError::Expired,
-            "the operation was not complete when its deadline came",
-            io::ErrorKind::TimedOut,
-        ),
-        (WatchError::Cancelled, "the operation was cancelled before it was complete", io::ErrorKind::Other),
-        (
-            WatchError::CouldNotRun(shutdown),
-            &format!("the operation could not be watched: {shutdown}"),
-            io::ErrorKind::Other,
-        ),
+        (WatchError::Expired, "the operation was not complete when its deadline came", ErrorKind::TimedOut),
+        (WatchError::Cancelled, "the operation was cancelled before it was complete", ErrorKind::Other),
+        (WatchError::CouldNotRun(shutdown), &refused, ErrorKind::Other),
     ] {
         assert_eq!(error.to_string(), text);
         let io = io::Error::from(error);

@@ -1,7 +1,6 @@
 //! A user's code never runs under a lock: keys, conditions and outputs may ask for the purgatory wherever they are hashed,
 //! compared, called and dropped.
 
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
@@ -12,74 +11,33 @@ use timingwheel::TimingWheel;
 use timingwheel_purgatory::Purgatory;
 use tokio::runtime::Builder;
 
-use crate::{DAY, ms};
+use crate::{DAY, HANG_GUARD, Key, Use, keys_that, ms};
 
-/// What asks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    Hash,
-    Eq,
-    Drop,
-    Condition,
-}
-
-struct Shared {
-    purgatory: OnceLock<Purgatory<Asks>>,
-    by: By,
-    asked: AtomicUsize,
-}
-
-/// Looks at all operations whenever that is done with it. All have the same hash.
-struct Asks(u8, Arc<Shared>);
-
-impl Asks {
-    fn ask(&self, by: By) {
-        if by == self.1.by
-            && let Some(purgatory) = self.1.purgatory.get()
-        {
-            _ = (purgatory.watched(), purgatory.delayed());
-            self.1.asked.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl PartialEq for Asks {
-    fn eq(&self, other: &Self) -> bool {
-        self.ask(By::Eq);
-        self.0 == other.0
-    }
-}
-
-impl Eq for Asks {}
-
-impl Hash for Asks {
-    fn hash<H: Hasher>(&self, _: &mut H) {
-        self.ask(By::Hash);
-    }
-}
-
-impl Drop for Asks {
-    fn drop(&mut self) {
-        self.ask(By::Drop);
-    }
-}
-
-/// Runs an operation's whole life in each way, on a thread that is left alone if it hangs.
-fn may_ask(by: By) {
+/// Runs an operation's whole life, on a thread that is left alone if it hangs.
+#[test]
+fn a_hash_a_comparison_a_condition_and_the_drop_of_each_may_ask_for_the_purgatory() {
     let (done, is_done) = channel();
     thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let cell = Arc::new(Shared { purgatory: OnceLock::new(), by, asked: AtomicUsize::new(0) });
-            let asks = |number| Asks(number, cell.clone());
-            let purgatory = cell.purgatory.get_or_init(|| Purgatory::new(&TimingWheel::new()));
+            // And how often each use has looked at all operations.
+            let cell = Arc::new((OnceLock::new(), <[AtomicUsize; 4]>::default()));
+            let own = cell.clone();
+            let ask = move |what: Use| {
+                let Some(purgatory): Option<&Purgatory<Key>> = own.0.get() else { return };
+                _ = (purgatory.watched(), purgatory.delayed());
+                own.1[what as usize].fetch_add(1, Ordering::Relaxed);
+            };
+            let asker = ask.clone();
+            let asks = keys_that(move |_, what| asker(what));
+            let purgatory = cell.0.get_or_init(|| Purgatory::new(&TimingWheel::new()));
             let holds = Arc::new(OnceLock::new());
             let watch = |key: u8, delay: Duration| {
-                let (condition, output, holds) = (asks(key), cell.clone(), holds.clone());
+                let (condition, ask, output, holds) = (asks(key), ask.clone(), asks.clone(), holds.clone());
                 let keys = [asks(key), asks(key), asks(key + 1)];
                 purgatory.watch(keys, delay, move || {
-                    condition.ask(By::Condition);
-                    holds.get().map(|()| Asks(condition.0, output.clone()))
+                    ask(Use::Try);
+                    holds.get().map(|()| output(condition.0))
                 })
             };
             let mut operations: Vec<_> = (0..20).map(|key| watch(key, DAY)).collect();
@@ -94,14 +52,9 @@ fn may_ask(by: By) {
             assert_eq!(purgatory.shutdown(), 12);
             drop(operations);
             assert_eq!((purgatory.watched(), purgatory.delayed()), (0, 0));
-            assert!(cell.asked.load(Ordering::Relaxed) > 0, "nobody asked");
+            assert!(cell.1.iter().all(|asked| asked.load(Ordering::Relaxed) > 0), "{:?}", cell.1);
         });
         done.send(()).unwrap();
     });
-    assert_eq!(is_done.recv_timeout(Duration::from_secs(30)), Ok(()), "it waits for its own lock");
-}
-
-#[test]
-fn a_hash_a_comparison_a_condition_and_the_drop_of_each_may_ask_for_the_purgatory() {
-    [By::Hash, By::Eq, By::Condition, By::Drop].into_iter().for_each(may_ask);
+    assert_eq!(is_done.recv_timeout(HANG_GUARD), Ok(()), "it waits for its own lock");
 }

@@ -14,87 +14,77 @@ use tokio::task::JoinSet;
 use tokio::time::advance;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::{DAY, counts};
-
-/// Ends a test that would hang.
-const HANG_GUARD: Duration = Duration::from_secs(60);
-
-/// Counts each kind of outcome.
-#[derive(Debug, Default)]
-struct Outcomes {
-    completed: usize,
-    expired: usize,
-    cancelled: usize,
-}
+use crate::{DAY, HANG_GUARD, counts, purgatory};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn whoever_wins_each_operation_has_one_outcome_and_all_counts_agree() {
+async fn whoever_wins_each_operation_has_one_outcome_and_what_is_dropped_leaves_nothing_behind() {
     const OPERATIONS: usize = 3_000;
     const KEYS: usize = 7;
     let wheel = TimingWheel::new();
     let purgatory: Purgatory<usize> = Purgatory::new(&wheel);
-    let level = Arc::new(AtomicUsize::new(0));
-    let held = Arc::new(AtomicUsize::new(0));
+    let (level, held, alive) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let mut tasks = JoinSet::new();
     for n in 0..OPERATIONS {
-        let (level, held) = (level.clone(), held.clone());
-        let mut has_held = false;
+        let (level, held, mut has_held) = (level.clone(), held.clone(), false);
         let watch =
             purgatory.watch([n % KEYS, n % 3 + KEYS], Duration::from_millis(n as u64 % 50), move || {
                 assert!(!has_held, "it is not tried again after it held");
                 has_held = level.load(Ordering::Relaxed) > n;
                 has_held.then(|| held.fetch_add(1, Ordering::Relaxed)).map(|_| n)
             });
-        tasks.spawn(async move { (n, watch.await) });
+        tasks.spawn(async move { watch.await.map(|output| assert_eq!(output, n)) });
     }
-    let threads: Vec<_> = (0..3)
-        .map(|thread| {
-            let (purgatory, level) = (purgatory.clone(), level.clone());
-            thread::spawn(move || {
-                let (mut completed, mut cancelled) = (0, 0);
+    let (completed, cancelled) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let (purgatory, level, completed, cancelled) = (&purgatory, &level, &completed, &cancelled);
+        for thread in 0..3 {
+            scope.spawn(move || {
                 for round in 0..OPERATIONS {
                     level.fetch_add(thread, Ordering::Relaxed);
-                    completed += purgatory.check(&(round % (KEYS + 3)));
+                    completed.fetch_add(purgatory.check(&(round % (KEYS + 3))), Ordering::Relaxed);
                     if round % 1_000 == 999 {
-                        cancelled += purgatory.cancel(&(round % KEYS));
+                        cancelled.fetch_add(purgatory.cancel(&(round % KEYS)), Ordering::Relaxed);
                     }
                 }
-                (completed, cancelled)
-            })
-        })
-        .collect();
-    let mut outcomes = Outcomes::default();
+            });
+        }
+        // Others are dropped at once, under keys of their own.
+        for key in [KEYS + 3, KEYS + 4] {
+            let alive = &alive;
+            scope.spawn(move || {
+                for round in 0..20_000 {
+                    let alive = alive.clone();
+                    let holds = move || (Arc::strong_count(&alive) % 7 == round % 7).then_some(());
+                    drop(purgatory.watch([key, 2 * KEYS + 7 - key], DAY, holds));
+                }
+            });
+            scope.spawn(move || (0..20_000).for_each(|_| _ = purgatory.check(&key)));
+        }
+    });
+    let (mut told, mut expired, mut told_cancelled) = (0, 0, 0);
     let all = async {
         while let Some(task) = tasks.join_next().await {
             match task.unwrap() {
-                (n, Ok(output)) => {
-                    assert_eq!(n, output);
-                    outcomes.completed += 1;
-                }
-                (_, Err(WatchError::Expired)) => outcomes.expired += 1,
-                (_, Err(WatchError::Cancelled)) => outcomes.cancelled += 1,
-                (_, Err(error)) => panic!("{error}"),
+                Ok(()) => told += 1,
+                Err(WatchError::Expired) => expired += 1,
+                Err(WatchError::Cancelled) => told_cancelled += 1,
+                Err(error) => panic!("{error}"),
             }
         }
     };
     tokio::time::timeout(HANG_GUARD, all).await.expect("an operation was lost");
-    let (completed, cancelled) = threads
-        .into_iter()
-        .map(|thread| thread.join().unwrap())
-        .fold((0, 0), |sum, of_thread| (sum.0 + of_thread.0, sum.1 + of_thread.1));
-    let Outcomes { completed: told, expired, cancelled: told_cancelled } = outcomes;
     assert_eq!(told + expired + told_cancelled, OPERATIONS);
     assert_eq!(told, held.load(Ordering::Relaxed), "each that held was told so");
     // Some complete at their deadlines, or are cancelled while they are tried.
-    assert!(completed <= told && cancelled <= told_cancelled);
-    assert_eq!((counts(&purgatory), wheel.pending()), ((0, 0), 0));
+    assert!(completed.into_inner() <= told && cancelled.into_inner() <= told_cancelled);
+    assert_eq!((counts(&purgatory), wheel.pending(), Arc::strong_count(&alive)), ((0, 0), 0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_that_is_checked_is_never_missed_while_others_check_and_watch() {
-    const ROUNDS: usize = 2_000;
-    let purgatory: Purgatory<u8> = Purgatory::new(&TimingWheel::new());
-    for _ in 0..ROUNDS / 4 {
+    const ROUNDS: usize = 500;
+    let purgatory = purgatory::<u8>();
+    for _ in 0..ROUNDS {
         // Three changes under two keys; it holds after the last, whichever that is. Two begin before it is watched.
         let changes = Arc::new(AtomicUsize::new(0));
         let start = Arc::new(Barrier::new(4));
@@ -119,30 +109,6 @@ async fn a_change_that_is_checked_is_never_missed_while_others_check_and_watch()
     assert_eq!(counts(&purgatory), (0, 0));
 }
 
-#[test]
-fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
-    const ROUNDS: usize = 20_000;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let purgatory: Purgatory<usize> = runtime.block_on(async { Purgatory::new(&TimingWheel::new()) });
-    let alive = Arc::new(());
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| (0..ROUNDS).for_each(|round| _ = purgatory.check(&(round % 2))));
-        }
-        for key in 0..2 {
-            let (purgatory, alive) = (&purgatory, &alive);
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    let alive = alive.clone();
-                    let holds = move || (Arc::strong_count(&alive) % 7 == round % 7).then_some(());
-                    drop(purgatory.watch([key, 1 - key], DAY, holds));
-                }
-            });
-        }
-    });
-    assert_eq!((counts(&purgatory), Arc::strong_count(&alive)), ((0, 0), 1));
-}
-
 /// An operation that is just being tried by a check on another thread, which goes on when it is told to.
 struct BeingTried {
     purgatory: Purgatory<u8>,
@@ -155,7 +121,7 @@ struct BeingTried {
 impl BeingTried {
     /// The condition completes with the number of the try, and the thread. `holds` is for the try that goes on.
     fn new(delay: Duration, holds: bool) -> Self {
-        let purgatory: Purgatory<u8> = Purgatory::new(&TimingWheel::new());
+        let purgatory = purgatory::<u8>();
         let holds = Arc::new(AtomicBool::new(holds));
         let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
         let (seen, mut tries) = (holds.clone(), 0);
@@ -219,7 +185,7 @@ async fn an_output_that_comes_after_its_future_is_dropped_is_given_back_by_the_t
 #[tokio::test]
 async fn who_tries_a_condition_is_not_kept_by_others_that_check_all_the_time() {
     const MOST: usize = 20;
-    let purgatory: Purgatory<u8> = Purgatory::new(&TimingWheel::new());
+    let purgatory = purgatory::<u8>();
     let (tries, holds) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let mut watch = task::spawn({
         let (purgatory, tries, holds) = (purgatory.clone(), tries.clone(), holds.clone());

@@ -1,0 +1,180 @@
+//! A user's code that panics as it runs, is dropped or is woken: who is told, and that nobody else loses anything.
+
+use std::future::{Ready, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Context;
+use std::time::Duration;
+
+use futures::FutureExt;
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{
+    Backoff, FixedRate, JobError, JobState, Jobs, JobsExt, Previous, Replanned, Schedule,
+};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_test::assert_pending;
+
+use crate::moves::Changeable;
+use crate::{Always, Bomb, DAY, HANG_GUARD, ms, owning, rate, state, when_dropped, when_woken};
+
+/// Also if what panicked panics again as it is dropped, which must not come while the first panic unwinds.
+#[tokio::test(start_paused = true)]
+async fn a_panic_ends_its_own_job_alone_and_is_told_of() {
+    let wheel = TimingWheel::new();
+    let (mut runs, mut asked, always) = (0, 0, Always);
+    let schedule = move |previous: Previous| {
+        assert!(previous.due == previous.ended && asked < 1, "asked again");
+        asked += 1;
+        Some(previous.due + ms(10))
+    };
+    let polled = poll_fn(move |_| {
+        let _owned = &always;
+        panic!("as it is polled")
+    });
+    let third = move || {
+        runs += 1;
+        assert!(runs < 3, "run {runs}");
+        async {}
+    };
+    let once = [
+        (wheel.run_after(ms(5), async { panic!("number {}", std::hint::black_box(5)) }), ": number 5"),
+        (wheel.run_after(ms(5), async { resume_unwind(Box::new(7_u8)) }), ""),
+        (wheel.run_after(ms(5), polled), ": as it is polled"),
+    ];
+    let again = [
+        (wheel.run_by(rate(ms(10)), owning(Always, third)), ": run 3"),
+        (wheel.run_by(rate(ms(10)), owning(Always, || async { panic!("in the future") })), ": in the future"),
+        (wheel.run_by(rate(ms(10)), owning(Always, || -> Ready<()> { panic!("at once") })), ": at once"),
+        (wheel.run_by(schedule, owning(Always, || async {})), ": asked again"),
+    ];
+    let other = wheel.run_after(ms(5), async { 2 });
+    let mut told: Vec<(JobError, &str)> = Vec::new();
+    for (job, text) in once {
+        told.push((job.await.map(|(): ()| ()).unwrap_err(), text));
+    }
+    for (job, text) in again {
+        told.push((job.await.unwrap_err(), text));
+    }
+    for (error, text) in told {
+        assert!(error.is_panic() && !error.is_cancelled() && error.reason().is_none());
+        assert_eq!(error.to_string(), format!("the job panicked{text}"));
+        assert_eq!(error.into_panic().unwrap().is::<u8>(), text.is_empty());
+    }
+    assert_eq!((other.await.unwrap(), wheel.pending()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_panics_as_it_is_dropped_panics_in_who_ends_its_job_or_is_told_of_and_the_job_is_over() {
+    let wheel = TimingWheel::new();
+    // By nobody.
+    drop(wheel.run_after(ms(1), async { Bomb }));
+    drop(wheel.run_after(ms(2), async { panic_any(Bomb) }));
+    let holds = |bomb: Bomb| async move {
+        pending::<()>().await;
+        drop(bomb);
+    };
+    let is_bomb = |call: &dyn Fn() -> bool| {
+        let panic = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"the bomb"));
+    };
+    // By a cancel, an abort, a schedule, and an abort during the run.
+    let (cancelled, aborted) = (wheel.run_after(ms(3), holds(Bomb)), wheel.run_after(ms(3), holds(Bomb)));
+    let schedule = Changeable::default();
+    let done = wheel.run_by(schedule.clone(), owning(Bomb, || async {}));
+    let running = wheel.run_after(ms(3), holds(Bomb));
+    is_bomb(&|| cancelled.cancel());
+    is_bomb(&|| aborted.abort());
+    is_bomb(&|| schedule.run().replan(None) == Replanned::Done);
+    assert_eq!([cancelled.state(), aborted.state()], [JobState::Cancelled; 2]);
+    assert_eq!((done.state(), done.await.unwrap(), wheel.pending()), (JobState::Done, 0, 3));
+    wheel.run_after(ms(4), async {}).await.unwrap();
+    assert!(running.abort());
+    assert!(running.await.unwrap_err().is_panic());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_panics_as_it_is_first_asked_panics_there_and_the_job_with_its_key_stays() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    let faulty = |_| -> Option<Instant> { panic!("a schedule") };
+    jobs.try_run_after(4, DAY, async {}).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| jobs.try_run_by(4, faulty, || async {}).is_ok())).is_err());
+    assert_eq!((state(jobs.get(&4)), jobs.panicked()), (Some(JobState::Pending), 0));
+}
+
+/// A schedule that panics as it is dropped.
+struct Explosive(FixedRate, #[allow(dead_code, reason = "it is dropped")] Bomb);
+
+impl Schedule for Explosive {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        self.0.next(previous)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_shutdown_hands_back_runs_or_is_dropped_and_panics_in_nobody() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    let (owned, runs) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
+    let (held, count, bomb) = (owned.clone(), runs.clone(), Bomb);
+    let make = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        async {}
+    };
+    jobs.try_run_after("held", DAY, async move { drop(held) }).unwrap();
+    jobs.try_run_after("bomb", DAY, async move { drop(bomb) }).unwrap();
+    jobs.try_run_by("closure", rate(DAY), owning(Bomb, || async {})).unwrap();
+    jobs.try_run_by("schedule", Explosive(rate(DAY), Bomb), make).unwrap();
+    let mut stopped = jobs.shutdown(ms(0)).await.not_begun;
+    assert_eq!(Arc::strong_count(&owned), 2);
+    let explosive = stopped.iter().position(|job| job.key == "schedule").unwrap();
+    stopped.remove(explosive).future.unwrap().await;
+    drop(stopped);
+    assert_eq!((runs.load(Ordering::Relaxed), Arc::strong_count(&owned)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_nobody_else_from_being_woken_and_no_job() {
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(7, ms(10), async {}).unwrap();
+    let join = || jobs.join(&7).unwrap();
+    let waiting = tokio::spawn(join());
+    tokio::task::yield_now().await;
+    let mut panic = [join(), join()];
+    let waker = when_woken(|| panic!("as asked"));
+    for join in &mut panic {
+        assert_pending!(pin!(join).poll(&mut Context::from_waker(&waker)));
+    }
+    let others = [(); 3].map(|()| tokio::spawn(join()));
+    for wait in others.into_iter().chain([waiting]) {
+        assert_eq!(timeout(HANG_GUARD, wait).await.expect("it hangs").unwrap(), JobState::Done);
+    }
+    // Nor as it is dropped with its handle, which has the last.
+    let mut job = wheel.run_after(DAY, async {}).cancel_on_drop();
+    let waker = when_dropped(|| panic!("as asked"));
+    assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
+    drop(waker);
+    drop(catch_unwind(AssertUnwindSafe(|| drop(job))));
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_not_be_asked_for_panics_and_says_why() {
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(7, ms(1), async {}).unwrap();
+    let (mut job, mut join) = (wheel.run_after(ms(1), async {}), jobs.join(&7).unwrap());
+    sleep(ms(2)).await;
+    (&mut job).await.unwrap();
+    (&mut join).await;
+    let text =
+        |call: &dyn Fn()| *catch_unwind(AssertUnwindSafe(call)).unwrap_err().downcast::<String>().unwrap();
+    let told = text(&|| _ = rate(Duration::ZERO));
+    assert_eq!(told, "the period of a fixed rate must be at least 1ns, got 0ns");
+    let told = text(&|| _ = Backoff::new(ms(100), DAY).with_factor(0.5));
+    assert_eq!(told, "the factor of a back-off must be finite and at least 1, got 0.5");
+    let again = AssertUnwindSafe(job).catch_unwind().await.unwrap_err();
+    assert_eq!(*again.downcast::<&str>().unwrap(), "a job's handle was polled again after its result");
+    assert!(AssertUnwindSafe(join).catch_unwind().await.is_err(), "polled again");
+}

@@ -1,0 +1,201 @@
+//! Threads that meet at the same jobs. On the real clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{JobInfo, JobState, Jobs, JobsExt, Schedule};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::moves::Changeable;
+use crate::{DAY, HANG_GUARD, bounded, free, ms, rate, runtime, state, stop};
+
+const TICK: Duration = Duration::from_micros(50);
+
+/// Cancels and moves jobs round the moment at which they come due, by handles and by keys: some in time, some not.
+#[test]
+fn a_cancel_or_a_reset_that_races_with_the_start_is_in_time_or_the_job_runs_and_never_both_or_neither() {
+    const JOBS: usize = 2_000;
+    let runtime = runtime(2);
+    let wheel = runtime.block_on(async { TimingWheel::builder().tick(TICK).build().unwrap() });
+    let keyed = Jobs::new(&wheel);
+    let ran: Arc<[AtomicUsize]> = (0..3 * JOBS).map(|_| AtomicUsize::new(0)).collect();
+    let run = |n: usize| {
+        let ran = ran.clone();
+        async move { _ = ran[n].fetch_add(1, Ordering::Relaxed) }
+    };
+    let (mut begun, mut handles) = (Vec::new(), Vec::new());
+    let (mut moved, mut moved_keys, mut cancelled) = (Vec::new(), Vec::new(), Vec::new());
+    for n in (0..3 * JOBS).step_by(3) {
+        let (key, third) = (n + 1, n + 2);
+        let (job, other) = (wheel.run_after(2 * TICK, run(n)), wheel.run_after(2 * TICK, run(third)));
+        keyed.try_run_after(key, 2 * TICK, run(key)).unwrap();
+        let at = job.due().map(|due| due + Duration::from_micros(n as u64 % 150));
+        while at.is_some_and(|at| Instant::now() < at) {
+            std::hint::spin_loop();
+        }
+        for (n, is_in_time, list) in [
+            (n, job.reset_after(DAY), &mut moved),
+            (key, keyed.reset_after(&key, DAY), &mut moved_keys),
+            (third, other.cancel(), &mut cancelled),
+        ] {
+            if is_in_time { list } else { &mut begun }.push(n);
+        }
+        let told = runtime.block_on(async { timeout(HANG_GUARD, other).await.expect("it hangs") });
+        assert_eq!(told.is_err_and(|error| error.is_cancelled()), cancelled.last() == Some(&third));
+        handles.push(job);
+    }
+    let has_run = |&n: &usize| ran[n].load(Ordering::Relaxed) > 0;
+    let wait_for = |jobs: &[usize]| {
+        let start = Instant::now();
+        while !jobs.iter().all(has_run) {
+            assert!(start.elapsed() < HANG_GUARD, "a job has neither run nor been moved");
+            thread::yield_now();
+        }
+    };
+    wait_for(&begun);
+    let mut in_time = moved.iter().chain(&moved_keys).chain(&cancelled);
+    assert!(!in_time.any(has_run), "it was moved or cancelled, and runs at its old time");
+    assert_eq!((wheel.pending(), keyed.len()), (moved.len() + moved_keys.len(), moved_keys.len()));
+
+    assert!(moved.iter().all(|n| handles[n / 3].reset_after(ms(1))));
+    assert!(moved_keys.iter().all(|key| keyed.reset_after(key, ms(1))));
+    wait_for(&moved);
+    wait_for(&moved_keys);
+    for job in handles {
+        runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs").expect("it runs") });
+    }
+    let runs: usize = ran.iter().map(|ran| ran.load(Ordering::Relaxed)).sum();
+    assert_eq!((runs + cancelled.len(), wheel.pending()), (3 * JOBS, 0), "once each");
+}
+
+/// Each run that is aborted at some moment ends, or had come to its end: none hangs.
+#[test]
+fn aborts_among_threads_end_each_job_one_way_or_the_other() {
+    const JOBS: usize = 3_000;
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let (wheel, ran) = (TimingWheel::new(), Arc::new(AtomicUsize::new(0)));
+    let cancelled = (0..JOBS).filter(|_| {
+        let count = ran.clone();
+        let job = wheel.run_after(ms(0), async move {
+            for _ in 0..fastrand::u8(0..4) {
+                yield_now().await;
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        for _ in 0..fastrand::u8(0..200) {
+            std::hint::spin_loop();
+        }
+        job.abort();
+        let result = runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs") });
+        result.is_err_and(|error| error.is_cancelled())
+    });
+    assert_eq!(cancelled.count() + ran.load(Ordering::Relaxed), JOBS);
+}
+
+#[test]
+fn a_reset_among_threads_is_not_undone_by_a_replan() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let (wheel, schedule) = (TimingWheel::new(), Changeable::default());
+    let _first = wheel.run_by(schedule.clone(), || async {});
+    let is_done = AtomicBool::new(false);
+    let (schedules, users) = (Instant::now() + DAY, Instant::now() + 2 * DAY);
+    let undone = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                _ = schedule.run().replan(Some(schedules));
+            }
+        });
+        // A new job each time, so that there is a race.
+        let undone = (0..20_000).find(|_| {
+            let job = wheel.run_by(schedule.clone(), || async {}).cancel_on_drop();
+            assert!(job.reset(users));
+            (0..4).any(|_| job.due() != Some(users))
+        });
+        is_done.store(true, Ordering::Relaxed);
+        undone
+    });
+    assert_eq!(undone, None);
+}
+
+#[test]
+fn a_job_that_is_moved_keeps_its_place_on_a_wheel_that_is_full() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let wheel = bounded(1);
+    let (job, is_done) = (wheel.run_after(DAY, async {}), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                assert!(wheel.try_sleep(DAY).is_err(), "the place was free for a moment");
+            }
+        });
+        // Sooner and later.
+        for delay in [DAY / 2, DAY].into_iter().cycle().take(20_000) {
+            assert!(job.reset_after(delay));
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!((job.state(), wheel.pending()), (JobState::Pending, 1));
+}
+
+/// Threads add, replace, remove and move jobs of all kinds under the same keys, which run meanwhile.
+#[test]
+fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither_and_no_place_is_lost_or_made_up() {
+    const OPERATIONS: usize = 10_000;
+    for places in [8, usize::MAX] {
+        let runtime = runtime(2);
+        // In one shard all pending timers are counted at the same moment.
+        let builder = TimingWheel::builder().tick(TICK).shards(1).max_pending(places);
+        let wheel = runtime.block_on(async { builder.build().unwrap() });
+        let jobs = Jobs::new(&wheel);
+        let (ran, told, added) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
+        // Odd keys are of jobs that repeat.
+        let tell = |key: u64, info: Option<JobInfo>| {
+            let is_told = key.is_multiple_of(2) && state(info) == Some(JobState::Pending);
+            told.fetch_add(usize::from(is_told), Ordering::Relaxed);
+        };
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let _within = runtime.enter();
+                    for _ in 0..OPERATIONS {
+                        let (key, delay) = (fastrand::u64(..50), TICK * fastrand::u32(..60));
+                        let run = ran.clone();
+                        let run = async move { _ = run.fetch_add(1, Ordering::Relaxed) };
+                        match fastrand::u8(..6) {
+                            0 => tell(key, jobs.remove(&key)),
+                            1 => _ = jobs.reset_after(&key, delay),
+                            _ if !key.is_multiple_of(2) => {
+                                drop(jobs.try_run_by(key, rate(delay.max(TICK)).times(3), || async {}));
+                            }
+                            _ => match jobs.try_run_after(key, delay, run) {
+                                Ok(replaced) => {
+                                    tell(key, replaced);
+                                    added.fetch_add(1, Ordering::Relaxed);
+                                }
+                                Err(refused) => assert!(refused.error().is_at_capacity()),
+                            },
+                        }
+                        assert!(wheel.pending() <= places);
+                    }
+                });
+            }
+        });
+        stop(&jobs).into_iter().for_each(|job| tell(job.key, Some(job.info)));
+        let (told, added) = (told.into_inner(), added.into_inner());
+        let all = async {
+            while ran.load(Ordering::Relaxed) + told < added || !jobs.is_empty() {
+                sleep(ms(1)).await;
+            }
+        };
+        runtime.block_on(async { timeout(HANG_GUARD, all).await.expect("a job was lost") });
+        assert_eq!((ran.load(Ordering::Relaxed) + told, wheel.pending()), (added, 0));
+        assert!(places > 8 || free(&wheel) == places);
+    }
+}

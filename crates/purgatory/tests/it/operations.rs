@@ -1,0 +1,189 @@
+//! What operations wait for, how their futures are told, and where outputs go: `model` and `racing` have more of that.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use timingwheel::{TimingWheel, Tolerance};
+use timingwheel_purgatory::{Purgatory, WatchError};
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, advance};
+use tokio_test::task::spawn;
+use tokio_test::{assert_pending, assert_ready_eq};
+
+use crate::{DAY, Level, counts, ms, never, purgatory};
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_at_once_is_tried_once_and_touches_neither_keys_nor_lists_nor_the_wheel() {
+    let wheel = TimingWheel::new();
+    let purgatory = Purgatory::<u32>::new(&wheel);
+    let level = Level::default();
+    let keys = std::iter::from_fn(|| panic!("nobody asked for keys"));
+    let watch = purgatory.watch(keys, Duration::ZERO, level.at_least(0));
+    assert_eq!((level.tries(), level.conditions()), (1, 0));
+    assert_eq!((counts(&purgatory), watch.deadline()), ((0, 0), None));
+    assert_eq!(watch.await, Ok(0));
+    assert_eq!(wheel.stats().armed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_delay_never_comes_to_its_end() {
+    let purgatory = purgatory();
+    let mut watch = spawn(purgatory.watch(["key"], Duration::MAX, never));
+    assert_pending!(watch.poll());
+    advance(DAY * 365 * 100).await;
+    assert!(!watch.is_woken());
+    assert_pending!(watch.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_of_different_kinds_wait_under_one_key_and_one_under_ten_thousand() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let number = purgatory.watch((0..10_000).map(|key| key.to_string()), DAY, level.at_least(1));
+    let mut once = level.at_least(1);
+    let text =
+        purgatory.watch(["9999".to_owned()], DAY, move || once().map(|level| format!("level {level}")));
+    assert_eq!(counts(&purgatory), (10_001, 2));
+    level.set(1);
+    assert_eq!((purgatory.check("9999"), counts(&purgatory)), (2, (0, 0)));
+    assert_eq!((number.await, text.await.unwrap().as_str()), (Ok(1), "level 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_that_polled_last_is_told() {
+    for by_check in [true, false] {
+        let (purgatory, level) = (purgatory(), Level::default());
+        let mut watch = purgatory.watch(["key"], ms(10), level.at_least(1));
+        let mut first = spawn(());
+        let mut second = spawn(());
+        let poll = |task: &mut tokio_test::task::Spawn<()>, watch: &mut _| {
+            task.enter(|cx, _| Future::poll(Pin::new(watch), cx))
+        };
+        assert_pending!(poll(&mut first, &mut watch));
+        assert_pending!(poll(&mut second, &mut watch));
+        assert_pending!(poll(&mut second, &mut watch));
+        level.set(1);
+        if by_check {
+            purgatory.check("key");
+        } else {
+            advance(ms(10)).await;
+        }
+        assert_eq!((first.is_woken(), second.is_woken()), (false, true));
+        assert_ready_eq!(poll(&mut second, &mut watch), Ok(1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_only_finds_operations_complete_lets_others_run() {
+    let purgatory = purgatory::<u8>();
+    let others = tokio::spawn(async {});
+    let mut rounds = 0;
+    while !others.is_finished() {
+        assert_eq!(purgatory.watch([], DAY, move || Some(rounds)).await, Ok(rounds));
+        rounds += 1;
+        assert!(rounds < 10_000, "nobody else has run");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<u64> = Purgatory::new(&wheel).with_tolerance(Tolerance::share(0.5));
+    let start = Instant::now();
+    let watches: Vec<_> = (0..100).map(|n| purgatory.clone().watch([n], ms(10_000 + n), never)).collect();
+    let mut ends = Vec::new();
+    for (n, watch) in (0..).zip(watches) {
+        let deadline = watch.deadline().unwrap();
+        assert_eq!(watch.await, Err(WatchError::Expired));
+        assert_eq!(Instant::now(), deadline);
+        assert!((ms(10_000 + n)..ms(15_100)).contains(&start.elapsed()));
+        ends.push(start.elapsed());
+    }
+    ends.dedup();
+    assert!(ends.len() <= 2, "{ends:?}");
+    // Exact operations are told apart, and an operation without a delay has no tolerance.
+    let exact = Purgatory::new(&wheel).watch([0], ms(7), never);
+    let begin = Instant::now();
+    assert_eq!((exact.await, begin.elapsed()), (Err(WatchError::Expired), ms(7)));
+    assert_eq!(purgatory.watch([0], Duration::ZERO, never).await, Err(WatchError::Expired));
+    assert_eq!(begin.elapsed(), ms(7));
+}
+
+/// A turn fires some thousands at a time. Whoever polls all of them finds those that are left due as well.
+#[tokio::test(start_paused = true)]
+async fn operations_that_expire_count_as_fired_also_if_their_task_is_there_before_the_turn() {
+    const MANY: u64 = 10_000;
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<u64> = Purgatory::new(&wheel);
+    let mut watches: Vec<_> = (0..MANY).map(|n| purgatory.watch([n], ms(10), never)).collect();
+    unconstrained(poll_fn(|cx| {
+        watches.retain_mut(|watch| Pin::new(watch).poll(cx).is_pending());
+        if watches.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }))
+    .await;
+    let stats = wheel.stats();
+    assert_eq!((stats.fired, stats.cancelled), (MANY, 0));
+}
+
+/// As an item that a condition pops off a queue, and whose future a `select!` drops.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_completes_the_next_operation() {
+    let (purgatory, items) = (purgatory(), Arc::new(Mutex::new(Vec::new())));
+    let pop = || {
+        let (from, to, handle) = (items.clone(), items.clone(), purgatory.clone());
+        purgatory.watch(["queue"], DAY, move || from.lock().unwrap().pop()).give_back(move |item| {
+            to.lock().unwrap().push(item);
+            handle.check("queue");
+        })
+    };
+    let (first, mut second) = (pop(), spawn(pop()));
+    assert_pending!(second.poll());
+    items.lock().unwrap().push(7);
+    assert_eq!((purgatory.check("queue"), items.lock().unwrap().len(), second.is_woken()), (1, 0, false));
+    drop(first);
+    assert!(second.is_woken());
+    assert_ready_eq!(second.poll(), Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_takes_something_back_finds_the_place_in_a_full_wheel_free() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
+    let again = Arc::new(Mutex::new(None));
+    let (next, slot) = (purgatory.clone(), again.clone());
+    let first = purgatory
+        .watch(["key"], DAY, level.at_least(1))
+        .give_back(move |_| *slot.lock().unwrap() = Some(next.watch(["key"], DAY, || None::<()>)));
+    level.set(1);
+    assert_eq!(purgatory.check("key"), 1);
+    drop(first);
+    assert_eq!(counts(&purgatory), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_panics_as_it_takes_something_back_harms_nobody_else() {
+    let purgatory = purgatory();
+    let watch = purgatory.watch(["key"], DAY, || Some(())).give_back(|()| panic!("no room"));
+    drop(watch);
+    assert_eq!(purgatory.watch(["key"], DAY, || Some(())).await, Ok(()));
+}
+
+/// Where the clock runs, the wheel's entry keeps an operation for up to a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_wants_back_is_dropped_with_its_future() {
+    let purgatory = purgatory();
+    let permit = Arc::new(());
+    let changed = Arc::new(AtomicBool::new(false));
+    let condition = {
+        let (mut handed_out, changed) = (Some(permit.clone()), changed.clone());
+        move || if changed.load(Ordering::SeqCst) { handed_out.take() } else { None }
+    };
+    let watch = purgatory.watch(["key"], DAY, condition);
+    changed.store(true, Ordering::SeqCst);
+    assert_eq!(purgatory.check("key"), 1);
+    drop(watch);
+    assert_eq!(Arc::strong_count(&permit), 1);
+}
