@@ -135,10 +135,6 @@ impl Timeout {
     pub(crate) const fn deadline(&self) -> Instant {
         self.0.deadline()
     }
-
-    pub(crate) fn reset(mut self: Pin<&mut Self>, at: Instant) {
-        Pin::new(&mut self.0).reset(at);
-    }
 }
 
 impl Future for Timeout {
