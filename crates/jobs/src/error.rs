@@ -7,6 +7,7 @@ use std::{error, fmt};
 use timingwheel::{Error, TimingWheel};
 
 use crate::info::JobState;
+use crate::lock;
 
 /// Why a job has no output: it was cancelled or aborted, it panicked, or it could not run.
 ///
@@ -115,7 +116,7 @@ impl fmt::Display for JobError {
         match &self.0 {
             Kind::Cancelled => f.write_str("the job was cancelled"),
             Kind::Panicked(panic) => {
-                let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
+                let panic = lock(panic);
                 let text = panic.downcast_ref::<&str>().copied();
                 match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
                     Some(text) => write!(f, "the job panicked: {text}"),

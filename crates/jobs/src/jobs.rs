@@ -186,7 +186,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.add(key, Repeat::new(&self.wheel, schedule, make))
     }
 
-    fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Code> {
+    fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Given> {
         let hash = self.table.hasher.hash_one(&key);
         let record = Record::new(&self.wheel, &first, key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It gets its code as it is listed, so it does not
@@ -195,22 +195,23 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             Ok(Some(armed)) => {
                 let (mut code, mut left) = (Some((work, None)), None);
                 let replaced = self.table.list(record, |record: &Arc<Record<K, W>>| {
-                    let armed = record.add(code.take().expect("it is added once"), armed);
+                    let armed = record.give(code.take().expect("it is given once"), armed);
                     left = armed.map(|armed| (record.clone(), armed));
                 });
-                if let Some((work, _)) = code {
-                    return Err(TryRunError::new(Refused::by_jobs(), work.code()));
-                }
+                let Ok(replaced) = replaced else {
+                    let (work, _) = code.expect("a job that is not listed gets no code");
+                    return Err(TryRunError::new(Refused::by_jobs(), work.given()));
+                };
                 if let Some((record, armed)) = left {
                     record.work_at(armed);
                 }
                 replaced
             }
             Ok(None) if self.table.is_shut_down() => {
-                return Err(TryRunError::new(Refused::by_jobs(), work.code()));
+                return Err(TryRunError::new(Refused::by_jobs(), work.given()));
             }
             Ok(None) => self.table.take(hash, &record.key),
-            Err(reason) => return Err(TryRunError::new(reason, work.code())),
+            Err(reason) => return Err(TryRunError::new(reason, work.given())),
         };
         Ok(replaced.map(|job| job.cancel(false).0))
     }
@@ -384,7 +385,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// From the first poll on, new jobs are refused and pending jobs do not run. A run that is going on is the last of
     /// its job. A job that could not run counts among those that have not begun; it has no future any more. An aborted
     /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
-    /// waits for the runs that are still going on.
+    /// waits for the runs that are still going on. A job that another thread replaces or removes at that moment is that thread's.
     ///
     /// The wheel goes on. It keeps the limit. If it has ended or is full, tokio's timer does.
     ///
@@ -440,8 +441,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
                 continue;
             }
             // Also one that ended just now, and is about to leave the list.
-            self.table.take_at(job.hash(), address(&job));
-            if matches!(info.state, JobState::Pending | JobState::CouldNotRun) {
+            let is_taken = self.table.take_at(job.hash(), address(&job)).is_some();
+            if info.state == JobState::Pending || is_taken && info.state == JobState::CouldNotRun {
                 not_begun.push(StoppedJob { key, info, future });
             }
         }

@@ -78,16 +78,17 @@ pub use on_wheel::JobsExt;
 pub use schedule::{Adjusted, Answer, NextRun, PendingRun, Previous, Replanned, Runs, Schedule};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Calls code of a user's that may panic. The panic hook has told of that.
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
     catch_unwind(AssertUnwindSafe(call)).map_err(JobError::panicked)
 }
 
-/// Taken by one locked instruction and released by none; std's takes two. No code of a user's runs under it. A thread that
-/// finds it held lets others run.
-type Mutex<T> = spin::mutex::SpinMutex<T, spin::Yield>;
-type Guard<'a, T> = spin::mutex::SpinMutexGuard<'a, T, spin::Yield>;
+/// No code that may panic runs under a lock of ours.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs the README's code.
 #[cfg(doctest)]

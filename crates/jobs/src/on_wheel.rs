@@ -271,13 +271,13 @@ impl JobsExt for TimingWheel {
 fn launch<W: Work>(
     wheel: &TimingWheel,
     (first, mut work): (First, W),
-) -> (Job<W::Output>, Option<TryRunError<W::Code>>) {
+) -> (Job<W::Output>, Option<TryRunError<W::Given>>) {
     let (tell, told) = oneshot::channel();
     let record = Record::new(wheel, &first, (), 0, Weak::new());
     let job = Job { record: record.clone(), result: Some(told), cancel_on_drop: false };
     match record.arm(first, &mut work) {
         Ok(Some(armed)) => {
-            if let Some(armed) = record.add((work, Some(tell)), armed) {
+            if let Some(armed) = record.give((work, Some(tell)), armed) {
                 record.work_at(armed);
             }
         }
@@ -287,7 +287,7 @@ fn launch<W: Work>(
         }
         Err(refused) => {
             record.finish(JobState::CouldNotRun, Some(refused.reason));
-            return (job, Some(TryRunError::new(refused, work.code())));
+            return (job, Some(TryRunError::new(refused, work.given())));
         }
     }
     (job, None)

@@ -16,7 +16,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::jobs::Key;
 use crate::schedule::{Next, Previous, Replanned};
 use crate::table::Table;
 use crate::task::{Task, Tell, Unrun, Work, unrun};
-use crate::{Guard, Mutex, caught};
+use crate::{caught, lock};
 
 /// A job.
 pub(crate) struct Record<K, W: Work> {
@@ -82,8 +82,8 @@ struct State<W: Work> {
     code: Option<Code<W>>,
     /// When the run is due that the job waits for, or that is going on, if its timer does not tell.
     due: Option<Instant>,
-    /// Until when the job waited for that run when its timer was last taken in hand: later than `due` if it may be late. Stays
-    /// at the end only if the job waited and could not run.
+    /// Until when the job waits for that run: later than `due` if it may be late. While nobody has taken the timer in hand, only
+    /// the timer tells. Stays at the end only if the job waited and could not run.
     waits_until: Option<Instant>,
     /// Somebody else than the schedule has said when the run is due.
     is_users: bool,
@@ -163,8 +163,8 @@ impl<K: Key, W: Work> Record<K, W> {
         Arc::new(Self { wheel: wheel.clone(), key, hash, table, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> Guard<'_, State<W>> {
-        self.state.lock()
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        lock(&self.state)
     }
 
     fn poll(self: &Arc<Self>, sleep: &mut Sleep) -> Polled {
@@ -187,7 +187,7 @@ impl<K: Key, W: Work> Record<K, W> {
 
     /// Gives a new job its code, and puts its timer down. If there is something to do with the timer, the caller
     /// [works at](Self::work_at) it: the job does not run before.
-    pub(crate) fn add(&self, code: Code<W>, (sleep, polled): Armed) -> Option<Armed> {
+    pub(crate) fn give(&self, code: Code<W>, (sleep, polled): Armed) -> Option<Armed> {
         let mut state = self.lock();
         state.code = Some(code);
         if polled.is_pending() && matches!(state.stage, Stage::InHand(Word { to: None, poll: false })) {
@@ -231,12 +231,12 @@ impl<K: Key, W: Work> Record<K, W> {
 
     /// Does with the timer of a pending job what is asked, or leaves word for whoever has it in hand. Tells whether there was
     /// one, and a move was in time.
-    fn request(self: &Arc<Self>, mut state: Guard<'_, State<W>>, word: Word) -> bool {
+    fn request(self: &Arc<Self>, mut state: MutexGuard<'_, State<W>>, word: Word) -> bool {
         match mem::replace(&mut state.stage, Stage::InHand(word)) {
             Stage::Waits(sleep) => {
                 // A move notes that when it is made.
                 if word.to.is_none() {
-                    state.waits_until = Some(state.until(&sleep));
+                    state.note_until(&sleep);
                 }
                 drop(state);
                 self.work_at((sleep, Poll::Pending))
@@ -267,8 +267,9 @@ impl<K: Key, W: Work> Record<K, W> {
                         let is_late = polled.is_ready();
                         state.due = Some(if is_late { made.to.max(Instant::now()) } else { made.to });
                         state.is_users = made.is_users;
+                        state.waits_until = None;
                     }
-                    state.waits_until = Some(state.until(&sleep));
+                    state.note_until(&sleep);
                 }
             }
             let Stage::InHand(word) = &mut state.stage else {
@@ -330,7 +331,7 @@ impl<K: Key, W: Work> Record<K, W> {
 
     /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. Drops
     /// its code.
-    fn end(&self, mut state: Guard<'_, State<W>>, over: JobState, error: Option<Error>) {
+    fn end(&self, mut state: MutexGuard<'_, State<W>>, over: JobState, error: Option<Error>) {
         debug_assert!(!matches!(state.stage, Stage::Over(..)), "a job ends once");
         let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
         if !was_pending || error.is_none() {
@@ -374,7 +375,7 @@ impl<K: Key, W: Work> Record<K, W> {
         Previous { due: due.unwrap_or(started), started, ended: Instant::now(), missed }
     }
 
-    fn cancel_found(&self, mut state: Guard<'_, State<W>>, aborts: bool) -> (JobInfo, bool) {
+    fn cancel_found(&self, mut state: MutexGuard<'_, State<W>>, aborts: bool) -> (JobInfo, bool) {
         let info = state.info();
         let is_changed = match &mut state.stage {
             Stage::Waits(_) | Stage::InHand(_) => {
@@ -491,11 +492,18 @@ impl<W: Work> State<W> {
         self.due.map_or(deadline, |due| deadline.max(due))
     }
 
+    /// Before the timer is touched. One that goes off where no task can be spawned is set again, for no other time of the run.
+    fn note_until(&mut self, sleep: &Sleep) {
+        if self.waits_until.is_none() {
+            self.waits_until = Some(self.until(sleep));
+        }
+    }
+
     fn info(&self) -> JobInfo {
         let (state, due) = match &self.stage {
             Stage::InHand(Word { to: Some(Move { to, .. }), .. }) => (JobState::Pending, Some(*to)),
             Stage::InHand(_) => (JobState::Pending, self.waits_until),
-            Stage::Waits(sleep) => (JobState::Pending, Some(self.until(sleep))),
+            Stage::Waits(sleep) => (JobState::Pending, self.waits_until.or_else(|| Some(self.until(sleep)))),
             Stage::Runs { .. } => (JobState::Running, None),
             Stage::Over(over, _) => (*over, self.waits_until),
         };

@@ -1,17 +1,17 @@
 //! The list of jobs by keys, in parts with a lock each. No code of a user's runs under a lock: keys are compared outside.
 
 use std::hash::RandomState;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use equivalent::Equivalent;
 use hashbrown::HashTable;
 
 use crate::info::JobState;
 use crate::jobs::Key;
+use crate::lock;
 use crate::record::{AnyJob, Record};
 use crate::task::Work;
-use crate::{Guard, Mutex};
 
 /// A job with a key.
 pub(crate) trait Keyed<K>: AnyJob {
@@ -31,6 +31,9 @@ impl<K: Key, W: Work> Keyed<K> for Record<K, W> {
         self.hash
     }
 }
+
+/// The jobs were shut down, and take no more.
+pub(crate) struct ShutDown;
 
 /// So few that an empty table is small.
 const PARTS: usize = 64;
@@ -73,31 +76,31 @@ impl<K> Table<K> {
     }
 
     /// The part in which a key with this hash is, if it is in any.
-    fn part(&self, hash: u64) -> Guard<'_, Part<K>> {
+    fn part(&self, hash: u64) -> MutexGuard<'_, Part<K>> {
         // Not by the bits that the part itself goes by: its lowest and highest ones.
         let number = (hash >> 32) % PARTS as u64;
-        self.parts[usize::try_from(number).expect("less than the number of parts")].lock()
+        lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.lock().jobs.len()).sum()
+        self.parts.iter().map(|part| lock(part).jobs.len()).sum()
     }
 
     /// From now on no job is listed.
     pub(crate) fn shut_down(&self) {
         for part in &self.parts {
-            part.lock().is_shut_down = true;
+            lock(part).is_shut_down = true;
         }
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
-        self.parts[0].lock().is_shut_down
+        lock(&self.parts[0]).is_shut_down
     }
 
     pub(crate) fn all(&self) -> Vec<Listed<K>> {
         let mut all = Vec::new();
         for part in &self.parts {
-            all.extend(part.lock().jobs.iter().map(|entry| entry.job.clone()));
+            all.extend(lock(part).jobs.iter().map(|entry| entry.job.clone()));
         }
         all
     }
@@ -155,12 +158,12 @@ impl<K> Table<K> {
         (same.into_iter().find(|job| key.equivalent(job.key())), listed)
     }
 
-    /// Lists a job, calls `add` with it, and returns the one that had its key. If the jobs were shut down, it does neither.
+    /// Lists a job, calls `give` with it, and returns the one that had its key. If the jobs were shut down, it does neither.
     pub(crate) fn list<J: Keyed<K> + 'static>(
         &self,
         job: Arc<J>,
-        add: impl FnOnce(&Arc<J>),
-    ) -> Option<Listed<K>>
+        give: impl FnOnce(&Arc<J>),
+    ) -> Result<Option<Listed<K>>, ShutDown>
     where
         K: Eq,
     {
@@ -168,17 +171,17 @@ impl<K> Table<K> {
         loop {
             let mut part = self.part(hash);
             if part.is_shut_down {
-                return None;
+                return Err(ShutDown);
             }
             // Another that was listed after the look may have the key.
             let is_free = || part.jobs.find(hash, |entry| entry.hash == hash).is_none();
             if listed == Some(part.listed) || is_free() {
                 part.listed += 1;
-                add(&job);
+                give(&job);
                 // `same` itself, which may be the last reference, is dropped without the lock.
                 let replaced = same.as_ref().and_then(|same| part.take(hash, address(same)));
                 part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
-                return replaced;
+                return Ok(replaced);
             }
             drop(part);
             (same, listed) = self.look_up(hash, job.key());

@@ -31,7 +31,7 @@ type Answered<W> = <<W as Work>::Run as Future>::Output;
 pub(crate) trait Work: Send + Sized + 'static {
     type Output: Send + 'static;
     /// The future or closure that the user has given.
-    type Code;
+    type Given;
     type Run: Future + Send;
     const REPEATS: bool;
 
@@ -47,8 +47,8 @@ pub(crate) trait Work: Send + Sized + 'static {
     /// The output of a job that has no further run.
     fn output(&mut self) -> Option<Self::Output>;
 
-    /// The code of a job that has not begun.
-    fn code(self) -> Self::Code;
+    /// Gives back the code of a job that has not begun.
+    fn given(self) -> Self::Given;
 }
 
 /// A future that runs once, and then its output.
@@ -63,7 +63,7 @@ impl<F: Future> Once<F> {
 
 impl<F: Future<Output: Send + 'static> + Send + 'static> Work for Once<F> {
     type Output = F::Output;
-    type Code = F;
+    type Given = F;
     type Run = F;
     const REPEATS: bool = false;
 
@@ -80,7 +80,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Work for Once<F> {
         self.1.take()
     }
 
-    fn code(self) -> F {
+    fn given(self) -> F {
         self.0.expect("the job has not begun")
     }
 }
@@ -103,7 +103,7 @@ impl<F: Runs, S: Schedule> Repeat<F, S> {
 
 impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
     type Output = u64;
-    type Code = F;
+    type Given = F;
     type Run = F::Run;
     const REPEATS: bool = true;
 
@@ -132,7 +132,7 @@ impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
         Some(self.runs)
     }
 
-    fn code(self) -> F {
+    fn given(self) -> F {
         self.make
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use timingwheel::{TimingWheel, Tolerance};
@@ -224,4 +225,28 @@ async fn a_first_run_that_was_due_in_the_past_was_missed() {
     let past = FixedRate::new(ms(10)).starting_at(runs.start - ms(95));
     runs.job(&wheel, past.with_missed_tick_behavior(BEHAVIORS[2]).times(2), &[]).await.unwrap();
     assert_eq!(runs.began(), [0, 5]);
+}
+
+/// Only the wheel's runtime can spawn it, so its timer is set once more.
+#[test]
+fn a_job_that_a_thread_outside_makes_too_late_keeps_its_time_and_was_missed() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let wheel = {
+        let _context = runtime.enter();
+        TimingWheel::new()
+    };
+    thread::sleep(ms(50));
+    let at = Instant::now() - ms(40);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let schedule = {
+        let told = told.clone();
+        move |previous: Previous| {
+            told.lock().unwrap().push((previous.due, previous.missed));
+            (told.lock().unwrap().len() == 1).then_some(at)
+        }
+    };
+    let job = wheel.run_by(schedule, || async {});
+    assert_eq!(job.due(), Some(at), "nobody has turned the wheel");
+    assert_eq!(runtime.block_on(job).unwrap(), 1);
+    assert_eq!(told.lock().unwrap()[1..], [(at, true)]);
 }
