@@ -163,8 +163,8 @@ struct Shard<K> {
     is_closed: bool,
 }
 
-/// Small, because where very many wait each is in another line of memory. So it has no number: an operation that is the
-/// oldest is so at the first of its places under that hash.
+/// 24 bytes, because where very many wait each is in a cache line of its own. It has no number: the oldest operation stands
+/// there by the first of its places under that hash.
 struct Oldest<K> {
     hash: u64,
     item: Item<K>,
@@ -178,8 +178,8 @@ impl<K> Shard<K> {
         let has_later = || later.range((hash, 0)..(hash, number)).next().is_some();
         match self.oldest.entry(hash, |oldest| oldest.hash == hash, |oldest| oldest.hash) {
             // The oldest may have left before later ones.
-            hash_table::Entry::Vacant(place) if !has_later() => {
-                place.insert(Oldest { hash, item });
+            hash_table::Entry::Vacant(vacant) if !has_later() => {
+                vacant.insert(Oldest { hash, item });
             }
             _ => _ = self.later.insert((hash, number), item),
         }

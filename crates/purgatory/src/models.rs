@@ -57,6 +57,11 @@ impl Model {
         self.lists.count_under(&(), |operation| operation.check(None)) == 1
     }
 
+    fn add_and_check_in_task(&self) {
+        self.items.fetch_add(1, Ordering::AcqRel);
+        self.lists.count_under(&(), |operation| operation.ask(None) != Asked::TooLate);
+    }
+
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
         if self.operation.ask(Some(End::Expired)) == Asked::Nobody {
@@ -78,6 +83,7 @@ impl Model {
             let outcome = self.operation.poll(cx.waker(), std::mem::take(&mut is_first));
             outcome.map_or(Poll::Pending, Poll::Ready)
         }));
+        assert_eq!(self.lists.counts(), (0, 0), "it leaves its lists before its outcome shows");
         match outcome.unwrap() {
             Ok(output) => output,
             Err(WatchError::Expired) => "expired",
@@ -126,6 +132,18 @@ fn no_check_is_missed() {
         let outcome = model.outcome();
         let counted = checks.map(|check| usize::from(check.join().unwrap()));
         assert!(counted.iter().sum::<usize>() <= 1);
+        outcome
+    });
+}
+
+#[test]
+fn no_check_in_the_task_is_missed() {
+    check(["completed"], || {
+        let model = Model::new(2);
+        let (check, ask) = (spawn(&model, Model::add_and_check), spawn(&model, Model::add_and_check_in_task));
+        let outcome = model.outcome();
+        check.join().unwrap();
+        ask.join().unwrap();
         outcome
     });
 }

@@ -6,7 +6,7 @@
 //! | stage | the condition | next |
 //! |---|---|---|
 //! | open, waiting | here | tried, by the thread that takes the condition |
-//! | open, tried | with one thread | holds or panics: ended. Does not hold: tried again if a check came meanwhile; else ended if somebody asked for an end; else waiting |
+//! | open, tried | with one thread | holds or panics: ended. Does not hold: tried again if a check came meanwhile, 16 times at most; else ended if somebody asked for an end; else waiting, with a check that came left to the task |
 //! | withdrawn | with one thread | ended: the output is given back |
 //! | ended | dropped | nothing: the future takes the outcome |
 //!
@@ -81,7 +81,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     }
 
     /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
-    fn take(&self, open: &mut Open<F>, end: Option<End>) -> Option<F> {
+    fn take_or_request(&self, open: &mut Open<F>, end: Option<End>) -> Option<F> {
         if let Some(condition) = open.condition.take() {
             open.again = false;
             return Some(condition);
@@ -102,7 +102,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
 
     fn take_if_open(&self, end: Option<End>) -> Option<F> {
         match &mut *lock(&self.stage) {
-            Stage::Open(open) => self.take(open, end),
+            Stage::Open(open) => self.take_or_request(open, end),
             Stage::Withdrawn(_) | Stage::Ended(_) => None,
         }
     }
@@ -126,10 +126,10 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             tries += 1;
             let mut stage = lock(&self.stage);
             let Stage::Open(open) = &mut *stage else { break Ok(Err(WatchError::Cancelled)) };
-            let end = end.or(open.end.map(WatchError::from));
-            if open.again && (tries <= RETRIES || end.is_some()) {
+            // Where somebody has asked for an end, no more requests come.
+            if open.again && (tries <= RETRIES || open.end.is_some()) {
                 open.again = false;
-            } else if let Some(why) = end {
+            } else if let Some(why) = end.or(open.end.map(WatchError::from)) {
                 break Ok(Err(why));
             } else {
                 open.condition = Some(condition);
@@ -192,7 +192,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         let mut stage = lock(&self.stage);
         let Stage::Open(open) = &mut *stage else { return Asked::TooLate };
         if open.condition.is_none() {
-            self.take(open, end);
+            self.take_or_request(open, end);
             return Asked::Somebody;
         }
         open.again = true;
@@ -222,13 +222,19 @@ pub(crate) trait Awaited<T>: Send + Sync {
 
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Operation<K, F, T> {
     fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
-        // The first poll surely needs one.
+        // The first poll nearly always needs one.
         let mut new = is_first.then(|| waker.clone());
         let condition = loop {
             let mut stage = lock(&self.stage);
             let open = match &mut *stage {
                 Stage::Open(open) => open,
-                Stage::Ended(outcome) => return outcome.take(),
+                Stage::Ended(outcome) => {
+                    let outcome = outcome.take();
+                    drop(stage);
+                    // Its panic must not take the outcome along.
+                    contained(move || drop(new));
+                    return outcome;
+                }
                 Stage::Withdrawn(_) => unreachable!("its future is here"),
             };
             if new.is_some() {
@@ -240,7 +246,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
                 continue;
             }
             let is_asked = open.again || open.end.is_some();
-            break if is_asked { self.take(open, None) } else { None };
+            break if is_asked { self.take_or_request(open, None) } else { None };
         };
         if new.is_some() {
             contained(move || drop(new));

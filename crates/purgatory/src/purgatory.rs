@@ -229,8 +229,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// of them this call completed.
     ///
     /// Call this after you have changed something that the conditions look at: each is tried after the change. If
-    /// another thread is trying an operation, that thread tries it once more, and this call does not count it. After 16
-    /// tries in a row, because other threads check all the time, the thread leaves the operation to its task, as
+    /// another thread is trying an operation, that thread tries it once more, and this call does not count it. After it has
+    /// tried again 16 times, because other threads check all the time, the thread leaves the operation to its task, as
     /// [`check_in_tasks`](Self::check_in_tasks) does. Operations that are added meanwhile try themselves.
     ///
     /// # Panics

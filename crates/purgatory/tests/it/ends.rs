@@ -71,8 +71,7 @@ fn an_operation_learns_of_the_end_of_its_wheel_wherever_that_comes_from_polled_o
     }
 }
 
-/// The entry of the last operation stays in the wheel for a while, with the operation as its waker, which has a
-/// reference to the wheel.
+/// The entry of the last operation stays in the wheel for a while, with the operation as its waker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_wheel_ends_with_its_handles_though_an_operation_was_the_last_to_use_it() {
     let used = tokio::spawn(async {

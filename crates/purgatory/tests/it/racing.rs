@@ -146,12 +146,13 @@ impl BeingTried {
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_is_being_tried_is_tried_once_more_for_a_check_and_the_deadline_and_not_for_a_cancel()
  {
-    for what in ["check", "deadline", "cancel"] {
+    for what in ["check", "check in tasks", "deadline", "cancel"] {
         let BeingTried { purgatory, mut watch, holds, goes_on, check } =
             BeingTried::new(Duration::from_millis(10), false);
         holds.store(true, Ordering::SeqCst);
         match what {
             "check" => assert_eq!(purgatory.check(&1), 0, "it is left to the other thread"),
+            "check in tasks" => assert_eq!(purgatory.check_in_tasks(&1), 1),
             "cancel" => assert_eq!(purgatory.cancel(&1), 0, "it is left to the other thread"),
             _ => {
                 advance(Duration::from_millis(20)).await;
@@ -214,4 +215,44 @@ async fn who_tries_a_condition_is_not_kept_by_others_that_check_all_the_time() {
     holds.store(true, Ordering::SeqCst);
     assert_eq!(assert_ready!(watch.poll()), Ok("holds"));
     assert_eq!(counts(&purgatory), (0, 0));
+}
+
+#[tokio::test]
+async fn who_watches_what_ends_at_once_is_not_kept_by_others_that_check_all_the_time() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let purgatory = Purgatory::<u8>::new(&wheel);
+    let _only = purgatory.watch([2], DAY, || None::<()>);
+    for (delay, is_expired) in [(Duration::ZERO, true), (DAY, false)] {
+        let (checker, tries) = (purgatory.clone(), Arc::new(AtomicUsize::new(0)));
+        let tried = tries.clone();
+        let watch = purgatory.watch([1], delay, move || {
+            if tried.fetch_add(1, Ordering::SeqCst) < 1_000 {
+                thread::scope(|scope| scope.spawn(|| checker.check(&1)).join().unwrap());
+            }
+            None::<()>
+        });
+        assert_eq!(watch.await == Err(WatchError::Expired), is_expired, "the wheel is full");
+        assert!(tries.load(Ordering::SeqCst) <= 20, "{tries:?}");
+    }
+}
+
+/// The last try that checks cause is met by another check, and then by a cancel.
+#[tokio::test]
+async fn a_check_before_a_cancel_is_not_lost_however_often_the_condition_was_tried() {
+    let purgatory = purgatory::<u8>();
+    let mut tries = 0;
+    let watch = {
+        let purgatory = purgatory.clone();
+        purgatory.clone().watch([1], DAY, move || {
+            tries += 1;
+            // One of `watch` alone, and then one and 16 more because of checks.
+            let is_last = tries == 18;
+            let other = || _ = (purgatory.check(&1), is_last && purgatory.cancel(&1) == 0);
+            if tries <= 18 {
+                thread::scope(|scope| scope.spawn(other).join().unwrap());
+            }
+            (tries > 18).then_some("holds")
+        })
+    };
+    assert_eq!(watch.await, Ok("holds"));
 }
