@@ -366,3 +366,35 @@ fn a_tree_that_is_dropped_while_its_timer_fires_leaves_nothing() {
         "dropped"
     });
 }
+
+/// The one is moved between the wheel's refusal and its next look at the tree. By then the other one is the first, and keeps its
+/// own time, and a third has armed the timer.
+#[test]
+fn a_task_that_keeps_its_own_time_is_not_told_to_wait_for_anothers() {
+    check(["passed"], |model| {
+        let root = model.root(10);
+        let (late, early) = (root.child_at(model.at(3)), root.child_at(model.at(1)));
+        model.wheel.set_full(true);
+        let moves = spawn(model, &late, |model, late| _ = late.reset(model.at(4)));
+        let other = root.clone();
+        let waits = spawn(model, &early, move |model, early| {
+            let (mut passed, mut is_first) = (early.passed(), true);
+            block_on(poll_fn(|cx| {
+                let polled = Pin::new(&mut passed).poll(cx);
+                if std::mem::take(&mut is_first) {
+                    model.wheel.set_full(false);
+                    poll_and_drop(&other, 2);
+                    model.wheel.advance(SECOND);
+                    model.wheel.advance_tokio(SECOND);
+                }
+                polled
+            }))
+        });
+        poll_and_drop(&late, 9);
+        moves.join().unwrap();
+        let end = waits.join().unwrap();
+        drop((late, early));
+        model.drop_tree([root]);
+        name(end)
+    });
+}

@@ -22,6 +22,7 @@ pub struct TimingWheel {
 struct State {
     now: Instant,
     has_ended: bool,
+    is_full: bool,
     timers: Slab<(Instant, Waker)>,
 }
 
@@ -29,7 +30,7 @@ impl TimingWheel {
     pub(crate) fn new() -> Self {
         let now = Instant::now();
         let new = |tokio| {
-            let state = State { now, has_ended: false, timers: Slab::new() };
+            let state = State { now, has_ended: false, is_full: false, timers: Slab::new() };
             Self { state: Arc::new(Mutex::new(state)), tokio }
         };
         new(Some(Arc::new(new(None))))
@@ -76,6 +77,11 @@ impl TimingWheel {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// From now on timers are refused, or taken again.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.state.lock().unwrap().is_full = is_full;
+    }
+
     pub(crate) fn shutdown(&self) {
         let mut state = self.state.lock().unwrap();
         state.has_ended = true;
@@ -109,7 +115,7 @@ impl Sleep {
         if state.now >= self.at {
             return Poll::Ready(Ok(()));
         }
-        if state.has_ended {
+        if state.has_ended || state.is_full {
             return Poll::Ready(Err(Error::shutdown()));
         }
         self.key = Some(state.timers.insert((self.at, cx.waker().clone())));
