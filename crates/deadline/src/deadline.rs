@@ -48,8 +48,8 @@ impl DeadlineExt for TimingWheel {
 ///
 /// # A wheel that is full or has ended
 /// A deadline ends nothing before its time, whatever its wheel does. If the wheel refuses the timer, each future under the
-/// deadline waits by one of tokio's timers, with tokio's precision, as a
-/// [timeout](timingwheel::TimingWheel::timeout) does. Such timers are not counted as pending. Each future asks the wheel
+/// deadline waits by a timer of its own, as a [timeout](timingwheel::TimingWheel::timeout) does: by one of tokio's, with
+/// tokio's precision, which is not counted as pending, unless the wheel has room again by then. Each future asks the wheel
 /// again when it is polled, also because the deadline was [moved](Self::reset). Cancelling works as ever.
 ///
 /// # Panics
@@ -95,15 +95,15 @@ impl Clone for Deadline {
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        // The waker of a task that was first here is dropped last, as that may panic.
-        let mut _first = None;
+        // The wakers of tasks that were first here are dropped last, without the lock: that may panic.
+        let mut firsts = Vec::new();
         // Not by recursion, which a long chain would take too deep.
         let mut next = self.child.take();
         while let Some(mut child) = next.and_then(Arc::into_inner) {
             let mut state = self.tree.lock();
             state.children.remove(child.index);
             if state.first.node == Some(child.index) {
-                _first = Some(mem::take(&mut state.first));
+                firsts.push(mem::take(&mut state.first));
                 drop(self.tree.tend(state, None));
             } else {
                 drop(state);

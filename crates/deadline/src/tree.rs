@@ -14,8 +14,8 @@
 //!   earlier time, and the timer at that time take it away as they wake the task. So a task whose time is there need not
 //!   look at its deadline.
 //! - The timer fires no later than the earliest of these times. It may fire earlier, for a deadline that was moved or a
-//!   future that is gone. Then another one takes its place. Where no such time is left after a wake, an end or a drop of a
-//!   deadline, it is dropped. The drop of a future leaves it.
+//!   future that is gone. Then another one takes its place. Where no such time is left after a wake, an end or a drop of
+//!   the first task's deadline or of the last one, it is dropped. The drop of a future leaves it.
 //! - The timer's waker is the tree, so each keeps the other. The last [`Deadline`](crate::Deadline) that is dropped takes
 //!   the timer out.
 //! - The timer is made, polled and dropped outside of the lock, because any of these may drop other timers' wakers. One

@@ -121,7 +121,8 @@ pub fn format_grpc_timeout(left: Duration) -> String {
 /// The deadline is [current](Deadline::current) in the handler, and stands in the request's extensions. When it ends, the
 /// handler is dropped and the caller is answered. When the caller hangs up first, the deadline is cancelled. A request
 /// that comes too late is answered without a call of the handler. Within a current deadline, such as that of another layer
-/// round this one, the request's ends with it at the latest.
+/// round this one, the request's ends with it at the latest. If it is [counted](Self::counted), it ends by the current one's
+/// time, and not when that is cancelled or moved later on.
 ///
 /// | answer | [`Header::Grpc`] | [`Header::Millis`] |
 /// |---|---|---|

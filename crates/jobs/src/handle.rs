@@ -88,14 +88,14 @@ impl<T> Job<T> {
     pub fn time_left(&self) -> Option<Duration> {
         let info = self.record.info();
         let due = info.due.filter(|_| info.state == JobState::Pending)?;
-        Some(due.saturating_duration_since(after_now(self.record.wheel(), Duration::ZERO)))
+        Some(due.saturating_duration_since(self.record.wheel().current_time()))
     }
 
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
     /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
     ///
-    /// For a repeating job this moves the next run, and the schedule goes on from `deadline`. During a run it moves the
-    /// run that follows, even if the schedule has no further run. The schedule is still asked as usual at the end of
+    /// For a repeating job this moves the next run, and the schedule goes on from `deadline`, or from now if
+    /// that has passed. During a run it moves the run that follows, even if the schedule has no further run. The schedule is still asked as usual at the end of
     /// the run that is going on, but this answer does not count. It is asked again at the end of the run that was
     /// moved.
     ///

@@ -85,7 +85,7 @@ fn caught<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
     catch_unwind(AssertUnwindSafe(call)).map_err(JobError::panicked)
 }
 
-/// No code that may panic runs under a lock of ours.
+/// No code that may panic runs under the lock of a job or of the list.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -208,6 +208,8 @@ impl<K: Key, W: Work> Record<K, W> {
         if mem::replace(is_last, true) && W::REPEATS {
             return Err(JobError(Kind::Cancelled));
         }
+        // A run that is moved to the past has missed nothing.
+        let moved = moved.map(|to| to.max(self.wheel.current_time()));
         let Some(due) = moved.or(next.due) else { return Ok(()) };
         let mut sleep = timer(&self.wheel, due, next.tolerance);
         state.due = Some(due);
@@ -265,7 +267,8 @@ impl<K: Key, W: Work> Record<K, W> {
                     if is_made {
                         // A run that is moved to the past has missed nothing.
                         let is_late = polled.is_ready();
-                        state.due = Some(if is_late { made.to.max(Instant::now()) } else { made.to });
+                        state.due =
+                            Some(if is_late { made.to.max(self.wheel.current_time()) } else { made.to });
                         state.is_users = made.is_users;
                         state.waits_until = None;
                     }
@@ -324,14 +327,20 @@ impl<K: Key, W: Work> Record<K, W> {
                     continue;
                 }
             };
-            self.end(state, JobState::CouldNotRun, Some(error));
+            self.end(state, JobState::CouldNotRun, Some(error), true);
             return false;
         }
     }
 
-    /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. Drops
+    /// Ends a job, which leaves the list if it may be there, and then tells whoever waits for its end: who is told finds it there no more. Drops
     /// its code.
-    fn end(&self, mut state: MutexGuard<'_, State<W>>, over: JobState, error: Option<Error>) {
+    fn end(
+        &self,
+        mut state: MutexGuard<'_, State<W>>,
+        over: JobState,
+        error: Option<Error>,
+        is_listed: bool,
+    ) {
         debug_assert!(!matches!(state.stage, Stage::Over(..)), "a job ends once");
         let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
         if !was_pending || error.is_none() {
@@ -340,10 +349,7 @@ impl<K: Key, W: Work> Record<K, W> {
         let stage = mem::replace(&mut state.stage, Stage::Over(over, error));
         let (joins, code) = (mem::take(&mut state.joins), state.code.take());
         drop(state);
-        // Whoever cancels a job that waits has taken it out of the list.
-        if (!was_pending || over != JobState::Cancelled)
-            && let Some(table) = self.table.upgrade()
-        {
+        if is_listed && let Some(table) = self.table.upgrade() {
             table.over(self.hash, ptr::from_ref(self).cast(), over);
         }
         for join in joins {
@@ -357,7 +363,7 @@ impl<K: Key, W: Work> Record<K, W> {
 
     /// The job, which has no timer, is over: it was refused, could not go on, or is done.
     pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
-        self.end(self.lock(), over, error);
+        self.end(self.lock(), over, error, true);
     }
 
     /// Whether the schedule has planned the run that is about to begin; `None` if no further run begins.
@@ -375,11 +381,16 @@ impl<K: Key, W: Work> Record<K, W> {
         Previous { due: due.unwrap_or(started), started, ended: Instant::now(), missed }
     }
 
-    fn cancel_found(&self, mut state: MutexGuard<'_, State<W>>, aborts: bool) -> (JobInfo, bool) {
+    fn cancel_found(
+        &self,
+        mut state: MutexGuard<'_, State<W>>,
+        aborts: bool,
+        is_listed: bool,
+    ) -> (JobInfo, bool) {
         let info = state.info();
         let is_changed = match &mut state.stage {
             Stage::Waits(_) | Stage::InHand(_) => {
-                self.end(state, JobState::Cancelled, None);
+                self.end(state, JobState::Cancelled, None, is_listed);
                 true
             }
             Stage::Runs { is_last, abort, .. } if aborts => {
@@ -445,13 +456,13 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
     }
 
     fn cancel(&self, aborts: bool) -> (JobInfo, bool) {
-        self.cancel_found(self.lock(), aborts)
+        self.cancel_found(self.lock(), aborts, false)
     }
 
     fn stop(&self) -> (JobInfo, Option<Unrun>) {
         let mut state = self.lock();
         let code = state.code.take();
-        (self.cancel_found(state, false).0, code.map(|(work, _)| unrun(work)))
+        (self.cancel_found(state, false, true).0, code.map(|(work, _)| unrun(work)))
     }
 
     fn reset(self: Arc<Self>, to: Instant) -> bool {
@@ -477,7 +488,7 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
             _ if is_users => return Replanned::MovedByUser,
             Some(to) => self.request(state, Word { to: Some(Move { to, is_users: false }), poll: false }),
             None => {
-                self.end(state, JobState::Done, None);
+                self.end(state, JobState::Done, None, true);
                 true
             }
         };

@@ -3,7 +3,6 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{AbortRegistration, Abortable};
@@ -16,7 +15,7 @@ use crate::error::{JobError, Kind, Refused};
 use crate::info::JobState;
 use crate::jobs::Key;
 use crate::record::{AnyJob, Code, First, Record, timer};
-use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, after_now, later};
+use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, later};
 
 /// A future of a job that has not run.
 pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -95,7 +94,7 @@ pub(crate) struct Repeat<F, S> {
 impl<F: Runs, S: Schedule> Repeat<F, S> {
     /// And its first timer.
     pub(crate) fn new(wheel: &TimingWheel, mut schedule: S, make: F) -> (First, Self) {
-        let first = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)));
+        let first = schedule.next(Previous::at(wheel.current_time()));
         let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), Some(due)));
         (first, Self { make, schedule, runs: 0 })
     }

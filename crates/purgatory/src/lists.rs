@@ -34,9 +34,9 @@ const SMALL: usize = 64;
 pub(crate) trait Listed<K>: Send + Sync {
     fn places(&self) -> &Places<K>;
 
-    /// Tries the condition, and ends the operation if it holds, or else for the reason `end`. If a thread is trying it,
-    /// leaves that to that thread. Tells whether this call completed the operation.
-    fn check(&self, end: Option<End>) -> bool;
+    /// Tries the condition, and ends the operation if it holds, or else if somebody has asked for that. If a thread is trying
+    /// it, leaves that to that thread. Tells whether this call completed the operation.
+    fn check(&self) -> bool;
 
     /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. The operation ends for
     /// the reason `end` if the condition does not hold then.

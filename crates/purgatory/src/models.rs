@@ -54,7 +54,7 @@ impl Model {
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.lists.count_under(&(), |operation| operation.check(None)) == 1
+        self.lists.count_under(&(), |operation| operation.check()) == 1
     }
 
     fn add_and_check_in_task(&self) {
@@ -65,7 +65,7 @@ impl Model {
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
         if self.operation.ask(Some(End::Expired)) == Asked::Nobody {
-            self.operation.check(Some(End::Expired));
+            self.operation.check();
         }
     }
 

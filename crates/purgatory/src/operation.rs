@@ -180,9 +180,9 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         &self.places
     }
 
-    fn check(&self, end: Option<End>) -> bool {
-        let Some(condition) = self.take_if_open(end) else { return false };
-        let Some(outcome) = self.run(condition, end.map(WatchError::from)) else { return false };
+    fn check(&self) -> bool {
+        let Some(condition) = self.take_if_open(None) else { return false };
+        let Some(outcome) = self.run(condition, None) else { return false };
         let is_complete = matches!(outcome, Ok(Ok(_)));
         self.set(outcome);
         is_complete
@@ -295,7 +295,7 @@ where
             let last_try = LastTry(operation.clone());
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async move { last_try.0.check(Some(End::Expired)) });
+                runtime.spawn(async move { last_try.0.check() });
             }
         }
     }

@@ -366,6 +366,36 @@ async fn a_waker_that_panics_keeps_nothing_from_the_others() {
     }
 }
 
+struct PanicsInDrop;
+
+impl std::task::Wake for PanicsInDrop {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("a waker that panics as it is dropped");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_as_it_is_dropped_keeps_no_deadline() {
+    let wheel = TimingWheel::new();
+    let root = wheel.deadline_in(ms(10));
+    let child = root.child().child();
+    {
+        let waker = Arc::new(PanicsInDrop).into();
+        assert!(pin!(child.passed()).poll(&mut Context::from_waker(&waker)).is_pending());
+        // The tree has the last reference.
+    }
+    assert_eq!(wheel.pending(), 1);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(child))).is_err());
+    assert!(pin!(root.passed()).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(wheel.pending(), 1);
+    drop(root);
+    assert_eq!(wheel.pending(), 0);
+}
+
 #[derive(Debug)]
 struct PanicsInClone;
 

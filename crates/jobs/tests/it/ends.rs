@@ -19,10 +19,12 @@ use crate::{DAY, HANG_GUARD, Runs, bounded, ms, owning, rate, runtime, stop, whe
 #[tokio::test(start_paused = true)]
 async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_handle_finds_its_code_dropped()
  {
-    for (how, listed) in [("it returns", 0), ("it panics", 0), ("an abort", 0), ("the end of the wheel", 1)] {
+    for (how, listed) in
+        [("it returns", 0), ("it panics", 0), ("an abort", 0), ("a shutdown", 0), ("the end of the wheel", 1)]
+    {
         let wheel = TimingWheel::new();
         let jobs = Jobs::new(&wheel);
-        let is_pending = how == "the end of the wheel";
+        let is_pending = how == "a shutdown" || how == "the end of the wheel";
         let delay = if is_pending { DAY } else { ms(1) };
         let (owned, told) = (Arc::new(()), Arc::<Mutex<Vec<_>>>::default());
         let run = move |held| async move {
@@ -43,6 +45,10 @@ async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_
         sleep(ms(5)).await;
         match how {
             "an abort" => assert!(jobs.abort(&0).is_some() && job.abort() && !job.abort()),
+            "a shutdown" => {
+                assert_eq!(jobs.shutdown(ms(1)).await.not_begun.len(), 1);
+                assert!(job.cancel());
+            }
             "the end of the wheel" => assert_eq!(wheel.shutdown(), 2),
             _ => {}
         }

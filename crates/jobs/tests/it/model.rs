@@ -174,7 +174,7 @@ impl Naive {
             (NextRun::Never, _) | (_, None) => None,
         };
         self.is_users = moved.is_some() || answer != NextRun::BySchedule;
-        self.now = match moved.or(next) {
+        self.now = match moved.map(|to| to.max(at)).or(next) {
             _ if self.is_last => Now::Over(JobState::Cancelled),
             None => Now::Over(JobState::Done),
             Some(due) if is_ended => {

@@ -1,6 +1,6 @@
 //! Where and when runs come: their runtime and its clock, and times that never come.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use timingwheel::TimingWheel;
 use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
-use tokio::time::{MissedTickBehavior, advance, sleep};
+use tokio::time::{Instant, MissedTickBehavior, advance, sleep};
 use tokio_test::{assert_pending, task};
 
 use crate::{DAY, HANG_GUARD, ms, rate, rest, runtime};
@@ -70,6 +70,12 @@ fn jobs_of_a_wheel_on_the_real_clock_go_by_that_within_a_runtime_whose_clock_is_
         assert!(job.reset_after(DAY / 2));
         let again = wheel.run_by(rate(DAY), || async {});
         assert!(again.reset_after(DAY / 2));
+        let (tell, told) = channel();
+        let past = wheel.run_by(rate(DAY).starting_after(DAY), move || {
+            tell.send(()).unwrap();
+            ready(())
+        });
+        assert!(past.reset(Instant::now() - DAY - ms(10)));
         jobs.try_run_after(7, DAY / 4, async {}).unwrap();
         assert!(jobs.reset_after(&7, DAY / 2));
         let expected = before + DAY / 2..=std::time::Instant::now() + DAY / 2;
@@ -77,6 +83,12 @@ fn jobs_of_a_wheel_on_the_real_clock_go_by_that_within_a_runtime_whose_clock_is_
             assert!(expected.contains(&due.unwrap().into_std()), "{due:?}");
         }
         assert!(job.time_left().unwrap() <= DAY / 2);
+        // It runs at once, and then a day from now.
+        told.recv_timeout(HANG_GUARD).unwrap();
+        while past.state() != JobState::Pending {
+            thread::sleep(ms(1));
+        }
+        assert!(past.due().unwrap().into_std() <= std::time::Instant::now() + DAY);
     });
 }
 
