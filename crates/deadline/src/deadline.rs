@@ -39,7 +39,7 @@ impl DeadlineExt for TimingWheel {
 
 /// The time by which a request, or a part of it, has to end.
 ///
-/// A clone is the same deadline: it counts one reference. A deadline ends once, when its instant or that of an ancestor
+/// A clone is the same deadline, and takes no memory: it counts references. A deadline ends once, when its instant or that of an ancestor
 /// passes, or when it or an ancestor is [cancelled](Self::cancel). What runs under it ends then too. Dropping all clones
 /// ends nothing.
 ///

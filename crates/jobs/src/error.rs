@@ -37,8 +37,8 @@ pub struct JobError(pub(crate) Kind);
 
 pub(crate) enum Kind {
     Cancelled,
-    /// The lock makes a payload that can be sent one that can be shared, as errors are expected to be. It is held while its text
-    /// is written.
+    /// The lock makes a payload that can be sent one that can be shared, as errors are expected to be. It is held while the
+    /// error's text is written.
     Panicked(Mutex<Box<dyn Any + Send>>),
     CouldNotRun(Refused),
 }

@@ -94,10 +94,10 @@ impl<T> Job<T> {
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
     /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
     ///
-    /// For a repeating job this moves the next run, and the schedule goes on from `deadline`, or from now if
-    /// that has passed. During a run it moves the run that follows, even if the schedule has no further run. The schedule is still asked as usual at the end of
-    /// the run that is going on, but this answer does not count. It is asked again at the end of the run that was
-    /// moved.
+    /// For a repeating job this moves the next run, and the schedule goes on from `deadline`, or from now if that has
+    /// passed. During a run it moves the run that follows, even if the schedule has no further run. The schedule is still
+    /// asked as usual at the end of the run that is going on, but this answer does not count. It is asked again at the end
+    /// of the run that was moved.
     ///
     /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
     /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. There is one

@@ -385,8 +385,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// From the first poll on, new jobs are refused and pending jobs do not run. A run that is going on is the last of
     /// its job. A job that could not run counts among those that have not begun; it has no future any more. An aborted
     /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
-    /// waits for the runs that are still going on. A pending job that
-    /// another thread removes or replaces at that moment is handed back here or dropped there, never both.
+    /// waits for the runs that are still going on. A pending job that another thread removes or replaces at that moment is
+    /// handed back here or dropped there, never both.
     ///
     /// The wheel goes on. It keeps the limit. If it has ended or is full, tokio's timer does.
     ///

@@ -332,8 +332,8 @@ impl<K: Key, W: Work> Record<K, W> {
         }
     }
 
-    /// Ends a job, which leaves the list if it may be there, and then tells whoever waits for its end: who is told finds it there no more. Drops
-    /// its code.
+    /// Ends a job. It leaves the list, unless it was taken out before. After that those who wait for its end are told, so they
+    /// do not find it there. At last its code is dropped.
     fn end(
         &self,
         mut state: MutexGuard<'_, State<W>>,
@@ -503,7 +503,8 @@ impl<W: Work> State<W> {
         self.due.map_or(deadline, |due| deadline.max(due))
     }
 
-    /// Before the timer is touched. One that goes off where no task can be spawned is set again, for no other time of the run.
+    /// Notes that before the timer is touched. Where no task can be spawned, a timer that is due is set once more. It tells
+    /// another time then, and the job's time stays.
     fn note_until(&mut self, sleep: &Sleep) {
         if self.waits_until.is_none() {
             self.waits_until = Some(self.until(sleep));

@@ -231,7 +231,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// Call this after you have changed something that the conditions look at: each is tried after the change. If
     /// another thread is trying an operation, that thread tries it once more, and this call does not count it. After it has
     /// tried again 16 times, because other threads check all the time, the thread leaves the operation to its task, as
-    /// [`check_in_tasks`](Self::check_in_tasks) does, or ends it if it was watched too late or was refused. Operations that are added meanwhile try themselves.
+    /// [`check_in_tasks`](Self::check_in_tasks) does, or ends it if it was watched too late or was refused. Operations that
+    /// are added meanwhile try themselves.
     ///
     /// # Panics
     /// Only if hashing or comparing keys does. A condition that panics is dropped, and whoever awaits the operation gets
