@@ -1,7 +1,7 @@
 //! The instants of a year, in each of forty zones, against a table of each of its minutes.
 
 use crate::random::{ZONES, zone};
-use crate::reference::Reference;
+use crate::reference::{Reference, walls};
 use jiff::civil::date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -9,7 +9,7 @@ use timingwheel_calendar::{Cron, Rule};
 
 /// Each kind of field, and times that changes of clocks concern somewhere.
 const RULES: [&str; 24] = [
-    "* * * * *",
+    "* 0-3,23 * * *",
     "*/7 * * * *",
     "0 * * * *",
     "30 */2 * * *",
@@ -39,11 +39,6 @@ const RULES: [&str; 24] = [
 /// changes by half an hour in each year, Morocco pauses for Ramadan, and Troll changes by two hours.
 const YEARS: [i16; 4] = [2010, 2011, 2024, 2026];
 
-fn instants_by_minutes(rule: &str, zone: &TimeZone, minutes: &[Timestamp]) -> Vec<Timestamp> {
-    let (first, last) = (minutes[0], minutes[minutes.len() - 1]);
-    Reference::new(rule).walk(zone, first - SignedDuration::from_mins(1), last)
-}
-
 #[test]
 fn a_year_has_the_instants_of_its_minutes_in_forty_zones() {
     let mut instants = 0;
@@ -52,12 +47,13 @@ fn a_year_has_the_instants_of_its_minutes_in_forty_zones() {
         for (offset, year) in YEARS.into_iter().enumerate() {
             let begin = TimeZone::UTC.to_timestamp(date(year, 1, 1).at(0, 0, 0, 0)).unwrap();
             let days = i64::from(date(year, 1, 1).days_in_year());
-            let minutes: Vec<Timestamp> =
-                (0..days * 1_440).map(|minute| begin + SignedDuration::from_mins(minute)).collect();
+            let end = begin + SignedDuration::from_hours(24 * days);
+            let (before, last) = (begin - SignedDuration::from_mins(1), end - SignedDuration::from_mins(1));
+            // Once for all rules: asking the zone is what takes time.
+            let minutes = walls(&zone, SignedDuration::from_mins(1), before, last);
             // Each zone has each rule, in one of the years.
             for rule in RULES.iter().skip((number + offset) % YEARS.len()).step_by(YEARS.len()) {
-                let expected = instants_by_minutes(rule, &zone, &minutes);
-                let end = begin + SignedDuration::from_hours(24 * days);
+                let expected = Reference::new(rule).walk_on(&minutes, before);
                 let found: Vec<Timestamp> = Cron::parse(rule)
                     .unwrap()
                     .in_zone(zone.clone())
@@ -70,5 +66,5 @@ fn a_year_has_the_instants_of_its_minutes_in_forty_zones() {
             }
         }
     }
-    assert!(instants > 20_000_000, "{instants} are too few to mean anything");
+    assert!(instants > 8_000_000, "{instants} are too few to mean anything");
 }

@@ -10,6 +10,20 @@ use jiff::civil::{Date, DateTime, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
+/// Each step up to `to`, and what the wall clock shows then. It begins two days before `from`, so that a clock that is set
+/// back is seen.
+pub(crate) fn walls(
+    zone: &TimeZone,
+    step: SignedDuration,
+    from: Timestamp,
+    to: Timestamp,
+) -> Vec<(Timestamp, DateTime)> {
+    let first = from - SignedDuration::from_hours(48);
+    let steps = (to.duration_since(first).as_nanos() + step.as_nanos() - 1) / step.as_nanos();
+    let instant = |number| first + step * i32::try_from(number).unwrap();
+    (0..=steps).map(instant).map(|now| (now, zone.to_datetime(now))).collect()
+}
+
 /// An expression as sets of numbers, read by an own, forgiving reader.
 pub(crate) struct Reference {
     seconds: Vec<bool>,
@@ -143,14 +157,14 @@ impl Reference {
 
     /// All instants after `from` up to `to`, which have no fractions of a step.
     pub(crate) fn walk(&mut self, zone: &TimeZone, from: Timestamp, to: Timestamp) -> Vec<Timestamp> {
-        let step = self.step();
-        // Two days before, so that a clock that is set back is seen.
-        let mut now = from - SignedDuration::from_hours(48);
-        let mut latest = zone.to_datetime(now);
+        self.walk_on(&walls(zone, self.step(), from, to), from)
+    }
+
+    /// All instants after `from` among these, which [`walls`] has listed.
+    pub(crate) fn walk_on(&mut self, walls: &[(Timestamp, DateTime)], from: Timestamp) -> Vec<Timestamp> {
+        let mut latest = walls[0].1;
         let mut found = Vec::new();
-        while now < to {
-            now += step;
-            let wall = zone.to_datetime(now);
+        for &(now, wall) in &walls[1..] {
             let runs = if self.is_interval { self.has(wall) } else { self.has_between(latest, wall) };
             latest = latest.max(wall);
             if runs && now > from {
@@ -162,6 +176,13 @@ impl Reference {
 
     fn has_between(&mut self, latest: DateTime, wall: DateTime) -> bool {
         let step = self.step();
+        // One step on, as nearly always: this arithmetic costs a tenth of the one below.
+        let seconds = |at: DateTime| {
+            i64::from(at.hour()) * 3_600 + i64::from(at.minute()) * 60 + i64::from(at.second())
+        };
+        if latest.date() == wall.date() && seconds(wall) - seconds(latest) == step.as_secs() {
+            return self.has(wall);
+        }
         let mut passed = wall;
         while passed > latest {
             if self.has(passed) {
