@@ -226,7 +226,7 @@ impl Builder {
         counters.events.begins(&counters.name, tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         let settings = Settings { tick, wheel_size, shards: Some(shards.len()), max_pending };
-        let runtime = Some((runtime.id(), runtime.runtime_flavor()));
+        let runtime = Some(runtime.id());
         Ok(TimingWheel { wheel: Arc::new(Wheel { shards, turner, runtime, settings }) })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Id, RuntimeFlavor};
+use tokio::runtime::Id;
 use tokio::time::Instant;
 
 use crate::engine::shard::{Shard, shard_of_this_thread};
@@ -62,7 +62,7 @@ pub(crate) struct Wheel {
     pub(crate) shards: Box<[Arc<Shard>]>,
     pub(crate) turner: Arc<Turner>,
     /// The driver's runtime; none in a model. Not a handle, which would keep the runtime's files open.
-    pub(crate) runtime: Option<(Id, RuntimeFlavor)>,
+    pub(crate) runtime: Option<Id>,
     pub(crate) settings: Settings,
 }
 
@@ -207,8 +207,7 @@ impl TimingWheel {
     /// The runtime on which the wheel was made, and whose workers turn it.
     ///
     /// A timer's waker is called there, or on the thread that ends the wheel. A library that is built on timers can
-    /// compare this id with that of its thread's runtime, before it spawns a task there. A wheel of
-    /// [`Builder::build`](crate::Builder::build) always has an id.
+    /// compare this id with that of its thread's runtime, before it spawns a task there.
     ///
     /// # Examples
     ///
@@ -216,17 +215,12 @@ impl TimingWheel {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let wheel = timingwheel::TimingWheel::new();
-    /// assert_eq!(wheel.runtime_id(), Some(tokio::runtime::Handle::current().id()));
+    /// assert_eq!(wheel.runtime_id(), tokio::runtime::Handle::current().id());
     /// # }
     /// ```
     #[must_use]
-    pub fn runtime_id(&self) -> Option<Id> {
-        self.wheel.runtime.as_ref().map(|(id, _)| *id)
-    }
-
-    /// Whether its runtime has workers, which turn it whatever this thread does.
-    pub(crate) fn has_workers(&self) -> bool {
-        matches!(self.wheel.runtime, Some((_, RuntimeFlavor::MultiThread)))
+    pub fn runtime_id(&self) -> Id {
+        self.wheel.runtime.expect("only a model's wheel is on no runtime")
     }
 
     /// The shard for a timer that this thread makes.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{Clock, FromNow, has_test_util, instant, nanos};
 use crate::platform::wakers::WakerId;
-use crate::runtime_wheel::shard_for;
+use crate::runtime_wheel::with_current;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::{Nanos, Resolution};
 
@@ -145,8 +145,8 @@ impl Timer {
     /// The timer of a sleep by name, now that it needs a wheel.
     #[inline(never)]
     #[track_caller]
-    fn found(from: Instant, after: Duration, waker: Option<&Waker>) -> Self {
-        let (shard, made) = (shard_for(waker), nanos(from));
+    fn found(from: Instant, after: Duration) -> Self {
+        let (shard, made) = (with_current(|wheel| wheel.shard().clone()), nanos(from));
         // The clock by which it was made may be paused, and the wheel's another one.
         let is_known = !after.is_zero() && !has_test_util();
         Self::OfWheel { shard, state: State::idle(made.after(after), is_known.then_some(made), None) }
@@ -174,12 +174,12 @@ impl Sleep {
         }
     }
 
-    /// The shard and the state. A sleep by name gets a shard here, for the task of `waker`, if it has none.
+    /// The shard and the state. A sleep by name gets a shard here if it has none.
     #[inline(always)]
     #[track_caller]
-    fn on_wheel(&mut self, waker: Option<&Waker>) -> (&Arc<Shard>, &mut State) {
+    fn on_wheel(&mut self) -> (&Arc<Shard>, &mut State) {
         if let Timer::ByName { from, after } = self.timer {
-            self.timer = Timer::found(from, after, waker);
+            self.timer = Timer::found(from, after);
         }
         match &mut self.timer {
             Timer::OfWheel { shard, state } => (shard, state),
@@ -298,7 +298,7 @@ impl Sleep {
     #[inline(never)]
     #[track_caller]
     fn poll_changed(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        let (shard, state) = self.on_wheel(Some(waker));
+        let (shard, state) = self.on_wheel();
         let result = match *state {
             State::Other(Other::Idle { phase: Phase::Elapsed, .. }) => Ok(()),
             State::Other(Other::Idle { .. }) => ready!(state.arm(shard, waker)),
@@ -325,7 +325,7 @@ impl Sleep {
 
     /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
     pub(crate) fn try_admit(mut self) -> Result<Self, Error> {
-        let (shard, state) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel();
         if shard.has_ended() {
             return Err(Error::shutdown());
         }
@@ -417,20 +417,20 @@ impl Sleep {
     /// Moves the deadline to `to`. `now` is the time, if the caller has just read the clock: then neither this nor the next
     /// poll reads it, unless a paused clock was seen, which may jump before that poll.
     pub(crate) fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
-        let (shard, state) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel();
         state.move_to(shard, to, now);
     }
 
     /// The time by the wheel's clock. A sleep by name gets its wheel here.
     #[track_caller]
     pub(super) fn now_on_wheel(&mut self) -> Nanos {
-        self.on_wheel(None).0.clock.now()
+        self.on_wheel().0.clock.now()
     }
 
     /// Sets the tolerance of later deadlines, which is a time.
     pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
         let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
-        let (shard, state) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel();
         let new = shard.resolution.grid_within(within);
         state.set_grid(new);
     }
@@ -489,7 +489,7 @@ impl Sleep {
 
     /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
     pub(crate) fn take_waker(&mut self) -> Option<Waker> {
-        let (shard, state) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel();
         let (key, deadline) = state.entry()?;
         *state = State::idle(deadline, None, state.grid());
         shard.cancel(key, deadline)

@@ -309,7 +309,7 @@ impl<K: Key, W: Work> Record<K, W> {
                 Poll::Ready(Err(error)) => error,
                 Poll::Ready(Ok(())) if self.wheel.is_ended() => Error::shutdown(),
                 Poll::Ready(Ok(()))
-                    if Handle::try_current().ok().map(|here| here.id()) == self.wheel.runtime_id() =>
+                    if Handle::try_current().ok().map(|here| here.id()) == Some(self.wheel.runtime_id()) =>
                 {
                     let (abort, start) = AbortHandle::new_pair();
                     state.stage = Stage::Runs { is_last: !W::REPEATS, moved: None, abort: Some(abort) };
