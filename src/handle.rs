@@ -163,7 +163,7 @@ impl TimingWheel {
     /// | future | if its deadline has not come |
     /// |---|---|
     /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
-    /// | [`Sleep::wait`](crate::Sleep::wait), [`Sleep::poll_wait`](crate::Sleep::poll_wait), methods that begin with `try_` | an [`Error`](crate::Error) |
+    /// | [`Sleep::wait`](crate::Sleep::wait) and its polling forms, methods that begin with `try_` | an [`Error`](crate::Error) |
     /// | [`Timeout`](crate::Timeout), a sleep of hyper's, the response of tower's layer | wait by [tokio's timer](Self::timeout) |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
@@ -186,7 +186,7 @@ impl TimingWheel {
     /// use timingwheel::TimingWheel;
     ///
     /// let wheel = TimingWheel::new();
-    /// let sleep = wheel.sleep(Duration::from_secs(30));
+    /// let mut sleep = wheel.sleep(Duration::from_secs(30));
     /// let (result, pending) = tokio::join!(sleep.wait(), async { wheel.shutdown() });
     /// assert_eq!(pending, 1);
     /// assert!(result.unwrap_err().is_shutdown());

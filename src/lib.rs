@@ -88,7 +88,7 @@
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`Sleep::wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, and get each when it is due | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait for a condition or a deadline, as in Kafka's purgatory | the crate `timingwheel-purgatory` |
-//! | poll many timers in one task | [`Sleep::poll_wait`] |
+//! | poll many timers in one task | [`Sleep::poll_unconstrained`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | switch from Netty's, Kafka's, Go's, Linux's, Quartz's or game engines' timers | [`coming_from`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |

@@ -188,7 +188,7 @@ impl User {
         let mut sleeps = Vec::with_capacity(STORM);
         for _ in 0..STORM {
             let mut sleep = self.wheel.sleep(STORM_WITHIN.mul_f64(self.random.f64()));
-            if sleep.poll_wait(&mut Context::from_waker(Waker::noop())).is_pending() {
+            if sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop())).is_pending() {
                 sleeps.push(sleep);
             } else if Instant::now() < sleep.deadline() {
                 self.books.lateness.early.add();

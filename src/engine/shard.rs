@@ -107,6 +107,11 @@ impl Shard {
         }
     }
 
+    /// The wheel's name.
+    pub(crate) fn wheel_name(&self) -> &str {
+        &self.alarm.counters.name
+    }
+
     // Arming.
 
     /// Arms a timer with `waker`: reuses the entry of a dropped timer, or adds one. Returns the entry's key, and the waker

@@ -67,6 +67,17 @@ impl TimingWheel {
     }
 }
 
+/// What is left of `time` after as many whole periods as fit.
+fn remainder(time: Duration, period: Duration) -> Duration {
+    const NANOS_PER_SECOND: u128 = 1_000_000_000;
+    let nanos = time.as_nanos() % period.as_nanos();
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "it is at most `time`, whose parts have 64 and 32 bits"
+    )]
+    Duration::new((nanos / NANOS_PER_SECOND) as u64, (nanos % NANOS_PER_SECOND) as u32)
+}
+
 #[track_caller]
 pub(crate) fn assert_period(period: Duration) {
     assert!(!period.is_zero(), "interval period must be at least 1ns, got {period:?}");
@@ -172,7 +183,7 @@ impl Interval {
     }
 
     fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
-        self.sleep.poll_in_budget(cx).map_ok(|()| self.take_tick())
+        self.sleep.poll_wait(cx).map_ok(|()| self.take_tick())
     }
 
     /// Takes the tick that has come due, and puts the next on the schedule.
@@ -182,10 +193,7 @@ impl Interval {
         let next = match self.missed_tick_behavior {
             MissedTickBehavior::Delay if late_by > self.missed_after() => self.after(now, period),
             MissedTickBehavior::Skip if late_by > self.missed_after() => {
-                // Less than the period. If that exceeds 64 bits, it has not passed yet.
-                let since = u64::try_from(late_by.as_nanos() % period.as_nanos());
-                let since = Duration::from_nanos(since.expect("less than the time of a clock"));
-                self.after(now, period - since)
+                self.after(now, period - remainder(late_by, period))
             }
             _ => self.after(tick, period),
         };

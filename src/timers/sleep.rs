@@ -218,11 +218,10 @@ impl Sleep {
 
 // Polling.
 impl Sleep {
-    /// Waits as the future does, but returns an error where that would panic. It spends a unit of the task's cooperative
-    /// budget too, so a loop over timers that are due lets other tasks run.
+    /// Waits as the future does, but returns an error where that would panic.
     ///
     /// # Cancel safety
-    /// Nothing but the sleep is lost. To wait for it again, use [`poll_wait`](Self::poll_wait).
+    /// Nothing is lost. The sleep can be awaited again.
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if the wheel was full.
@@ -239,21 +238,22 @@ impl Sleep {
     /// use timingwheel::TimingWheel;
     ///
     /// let wheel = TimingWheel::new();
+    /// let mut sleep = wheel.sleep(Duration::from_secs(60));
     /// tokio::select! {
-    ///     result = wheel.sleep(Duration::from_secs(60)).wait() => assert!(result.unwrap_err().is_shutdown()),
+    ///     result = sleep.wait() => assert!(result.unwrap_err().is_shutdown()),
     ///     () = async { wheel.shutdown(); std::future::pending().await } => {}
     /// }
     /// # }
     /// ```
-    pub async fn wait(mut self) -> Result<(), Error> {
-        poll_fn(|cx| self.poll_in_budget(cx)).await
+    pub async fn wait(&mut self) -> Result<(), Error> {
+        poll_fn(|cx| self.poll_wait(cx)).await
     }
 
-    /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
-    /// cooperative budget.
+    /// Polls as the future does, but returns an error where that would panic.
     ///
-    /// With a waker of your own for each timer, one task can look after any number of timers: the example `cache` does
-    /// that.
+    /// If the sleep is ready, this spends a unit of the task's cooperative budget. Without budget it is pending, and wakes
+    /// the task. So a loop over sleeps that are due lets other tasks run. With a waker that is not the task's, use
+    /// [`poll_unconstrained`](Self::poll_unconstrained).
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if the wheel was full.
@@ -263,14 +263,6 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx.waker()) }
-    }
-
-    /// As [`poll_wait`](Self::poll_wait), but spends a unit of the task's cooperative budget, and is pending where
-    /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) {
             return Poll::Pending;
         }
@@ -281,6 +273,23 @@ impl Sleep {
         let result = ready!(self.poll_changed(cx.waker()));
         ready!(coop::poll_proceed(cx)).made_progress();
         Poll::Ready(result)
+    }
+
+    /// Polls as [`poll_wait`](Self::poll_wait) does, but has nothing to do with the task's cooperative budget. For wakers of
+    /// your own: what they wake is not the task that polls here.
+    ///
+    /// With such a waker for each timer, one task can look after any number of timers. It has to let other tasks run
+    /// itself, for instance by [`consume_budget`](tokio::task::coop::consume_budget).
+    ///
+    /// # Errors
+    /// If the wheel ended before the deadline, or if the wheel was full.
+    ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there.
+    #[inline]
+    #[track_caller]
+    pub fn poll_unconstrained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx.waker()) }
     }
 
     /// Whether nothing has happened since a poll by the same waker.
@@ -452,6 +461,11 @@ impl Sleep {
         self.shard().expect("made by a wheel")
     }
 
+    /// The name of its wheel; empty for a sleep by name that has none yet.
+    pub(crate) fn wheel_name(&self) -> &str {
+        self.shard().map_or("", |shard| shard.wheel_name())
+    }
+
     /// The wheel's clock. Only for a sleep that was made by a wheel.
     pub(crate) fn clock(&self) -> Clock {
         self.of_wheel().clock
@@ -505,7 +519,7 @@ impl Future for Sleep {
     #[inline]
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.poll_in_budget(cx)) {
+        match ready!(self.poll_wait(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(error) => {
                 panic!("a `Sleep` cannot wait for its deadline: {error}")

@@ -147,7 +147,7 @@ async fn a_refused_sleep_can_be_awaited_again_when_there_is_a_place() {
     let wheel = bounded(1);
     let holder = place(&wheel, DAY);
     let mut refused = wheel.sleep(ms(10));
-    assert!(future::poll_fn(|cx| refused.poll_wait(cx)).await.unwrap_err().is_at_capacity());
+    assert!(future::poll_fn(|cx| refused.poll_unconstrained(cx)).await.unwrap_err().is_at_capacity());
     drop(holder);
     assert_eq!(refused.wait().await, Ok(()));
 }
@@ -161,7 +161,7 @@ async fn a_sleep_whose_deadline_passed_before_its_first_poll_needs_and_takes_no_
     let _place = place(&wheel, DAY);
     assert_full(&wheel);
     // A deadline to which no turn has come.
-    let late = wheel.sleep(ms(1));
+    let mut late = wheel.sleep(ms(1));
     std::thread::sleep(ms(2));
     assert_eq!(late.wait().await, Ok(()));
 }

@@ -168,7 +168,7 @@ impl<K: Key, W: Work> Record<K, W> {
     }
 
     fn poll(self: &Arc<Self>, sleep: &mut Sleep) -> Polled {
-        sleep.poll_wait(&mut Context::from_waker(&waker_ref(self)))
+        sleep.poll_unconstrained(&mut Context::from_waker(&waker_ref(self)))
     }
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.

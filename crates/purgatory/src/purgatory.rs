@@ -211,7 +211,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         }
         let places = self.lists.places(keys);
         let operation = Arc::new(Operation::new(places));
-        let arm = || sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation)));
+        let arm = || sleep.poll_unconstrained(&mut Context::from_waker(&waker_ref(&operation)));
         let end = match operation.places().add(&operation).then(arm) {
             Some(Poll::Pending) => None,
             Some(Poll::Ready(Ok(()))) => Some(WatchError::Expired),

@@ -110,7 +110,7 @@ impl<T> DelayQueue<T> {
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // A sleep that wakes the task too early stays, so an item that is reset again and again costs nothing here.
             let may_wait = !is_behind && (looked.is_some() || sleep.armed().is_some());
-            let now = match may_wait.then(|| sleep.poll_wait(cx)) {
+            let now = match may_wait.then(|| sleep.poll_unconstrained(cx)) {
                 Some(Poll::Pending) => return Poll::Pending,
                 // This thread may see another clock than the wheel, and the loop has to end.
                 Some(Poll::Ready(Ok(()))) => sleep.clock().now().max(sleep.deadline_nanos()),

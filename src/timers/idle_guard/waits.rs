@@ -187,7 +187,7 @@ impl Waits {
             if timer.armed().is_none_or(|at| at > latest || left(at) < left(check) / 2) {
                 timer.move_to(check, Some(now.unwrap_or_else(|| timer.clock().now())));
             }
-            if let Err(error) = ready!(timer.poll_wait(cx)) {
+            if let Err(error) = ready!(timer.poll_unconstrained(cx)) {
                 return Poll::Ready(io::Error::other(error));
             }
             now = None;

@@ -45,7 +45,7 @@
 //!
 //! A wheel may have ended, or have [`max_pending`](crate::Builder::max_pending) timers already. Limits, chunks and
 //! distances then wait by one of tokio's timers until the next item, as a [timeout](crate::TimingWheel::timeout) does. They
-//! panic with tokio's message if tokio has no timers either: outside a runtime, or without `enable_time`.
+//! panic if tokio has no timer either: outside a runtime, or without `enable_time`.
 //! [`TimeoutRepeating`] and [`IntervalStream`] always panic, as their interval does.
 //!
 //! # Differences from tokio-stream

@@ -109,6 +109,10 @@ impl Sleep {
         self.at = at;
     }
 
+    pub(crate) fn poll_unconstrained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.poll_wait(cx)
+    }
+
     pub(crate) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.cancel();
         let mut state = self.wheel.state.lock().unwrap();
