@@ -164,7 +164,7 @@ impl TimingWheel {
     /// |---|---|
     /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
     /// | [`Sleep::wait`](crate::Sleep::wait) and its polling forms, methods that begin with `try_` | an [`Error`](crate::Error) |
-    /// | [`Timeout`](crate::Timeout), a sleep of hyper's, the response of tower's layer | wait by [tokio's timer](Self::timeout) |
+    /// | [`Timeout`](crate::Timeout), a sleep of hyper's | wait by [tokio's timer](Self::timeout) |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | streams | [what their page says](crate::stream#without-a-timer) |

@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
 //! Each worker makes and drops timers in its own part of the wheel. The runtime turns the wheel: a worker that looks at its
-//! sockets also fires the due timers. Nothing ticks in between. The crate is safe Rust.
+//! sockets also fires the due timers. A wheel with nothing due is not turned. The crate is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,12 +35,12 @@
 //! timerfd needs the feature `timerfd`, which is on by default. Everywhere else one of tokio's timers turns the wheel.
 //! Timers are then late by a millisecond at the median, as tokio's are.
 //!
-//! If a timer may be later than that, give it a [`Tolerance`]. It then costs less.
+//! If a timer may be later than that, give it a [tolerance](Sleep::with_tolerance). It then costs less.
 //!
 //! # When tokio's own timers are the better choice
 //!
-//! - For a few timers. `tokio::time` is there already. A wheel has a task and, on Linux, a file descriptor. All wheels of
-//!   a process share one thread, the watchdog. It sleeps until a blocked worker makes a timer overdue.
+//! - For a few timers. `tokio::time` is there already. A wheel has a task and, on a multi-thread runtime on Linux, a file
+//!   descriptor. All wheels of a process share one thread, the watchdog, which fires timers when a worker blocks.
 //! - For an ordinary HTTP server. Timers are a small part of a request.
 //! - Without tokio, no timer here works. Only [`wheel::Hierarchy`] needs no runtime.
 //!
@@ -66,7 +66,6 @@
 //! | `metrics` | a wheel's statistics as metrics, for Prometheus and others |
 //! | `tracing` | [events](monitor#events) when a wheel begins, ends, stalls, refuses a timer, or a waker panics |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |
-//! | `tower` | a timeout layer for tower's services |
 //! | `test-util` | `pause`, `resume` and `advance` in [`time`]; wheels follow a paused clock without it |
 //!
 //! # Map
@@ -84,7 +83,7 @@
 //! | keep timers over a restart | the crate `timingwheel-durable` |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | move a deadline | [`Sleep::reset`], [`Timeout::reset`] |
-//! | let very many timers be a little late, to save CPU | [`Tolerance`] |
+//! | let very many timers be a little late, to save CPU | [`Sleep::with_tolerance`], [`IdleGuard::with_tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`Sleep::wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, and get each when it is due | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait for a condition or a deadline, as in Kafka's purgatory | the crate `timingwheel-purgatory` |
@@ -100,10 +99,6 @@
 //! | know what you may rely on | [`promises`] |
 #![cfg_attr(feature = "metrics", doc = "| export metrics | [`metrics`], a feature |")]
 #![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
-#![cfg_attr(
-    feature = "tower",
-    doc = "| bound and retry the requests of tower's services | [`tower`], a feature |"
-)]
 //!
 //! `DESIGN.md`, at the root of the repository and of the package, explains how the crate is built, and why.
 
@@ -135,8 +130,6 @@ pub use handle::TimingWheel;
 pub use integrations::hyper;
 #[cfg(feature = "metrics")]
 pub use integrations::metrics;
-#[cfg(feature = "tower")]
-pub use integrations::tower;
 pub use telemetry::stats::Stats;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
@@ -144,7 +137,6 @@ pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;
 pub use timers::timeout::Timeout;
-pub use timers::tolerance::Tolerance;
 
 /// Runs the README's code.
 #[cfg(doctest)]

@@ -22,10 +22,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
-use tower::BoxError;
 
 use crate::serve::accept;
-use crate::{Limits, answer, serve};
+use crate::{BoxError, Limits, answer, serve};
 
 // The clients: good, slow and idle ones. They use tokio's timers, so all timers of the wheel are the server's.
 
@@ -272,8 +271,7 @@ impl Server {
     async fn answer(self, request: Request<Incoming>) -> io::Result<Response<Empty<Bytes>>> {
         let Self { wheel, limits, books } = &self;
         let asked = Instant::now();
-        let work = tower::service_fn(|request| self.work(request));
-        let answer = answer(request, work, wheel, *limits).await.map_err(io::Error::other)?;
+        let answer = answer(self.work(request), wheel, *limits).await.map_err(io::Error::other)?;
         if answer.status() == StatusCode::GATEWAY_TIMEOUT {
             books.request_timeouts.note(asked + limits.request_timeout);
         }

@@ -4,8 +4,8 @@
 //! settings and `-- --short` for a quick look.
 //!
 //! `serve` and `answer` are all that a program needs: hyper's header timeout, which closes connections that are slow or
-//! idle; the age of a connection, after which it is closed between two requests; and a tower layer round the work, which
-//! answers 504. All of it is on one timing wheel.
+//! idle; the age of a connection, after which it is closed between two requests; and a timeout round the work, after which
+//! the answer is 504. All of it is on one timing wheel.
 //!
 //! The rest is a load. A server and its clients run in this process, on loopback sockets. A third of the clients is good,
 //! a third sends a head byte by byte, and a third asks once and then says nothing. Both ends keep books. If those do not
@@ -17,6 +17,7 @@
 mod ends;
 mod serve;
 
+use std::error::Error;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -33,10 +34,9 @@ use http_body_util::Empty;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::HttpService;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use indicatif::{HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
-use timingwheel::tower::TimeoutLayer;
 use timingwheel::{Stats, TimingWheel};
 use timingwheel_examples::{
     Count, Lateness, Ledger, millis, raise_limit, raise_limit_for, seconds, unless_too_busy, verdict, watch,
@@ -46,11 +46,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, timeout};
-use tower::timeout::error::Elapsed;
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use crate::ends::{Books, Client, Kind, Server};
 use crate::serve::By;
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The server's limits.
 #[derive(Clone, Copy, Debug)]
@@ -84,23 +84,18 @@ where
 }
 
 /// The answer to a request: what `work` says, or 504 if that takes too long. Then the work is dropped.
-async fn answer<W>(
-    request: Request<Incoming>,
-    work: W,
+async fn answer<E>(
+    work: impl Future<Output = Result<Response<Empty<Bytes>>, E>>,
     wheel: &TimingWheel,
     limits: Limits,
-) -> Result<Response<Empty<Bytes>>, BoxError>
-where
-    W: Service<Request<Incoming>, Response = Response<Empty<Bytes>>, Error: Into<BoxError>>,
-{
-    let limit = TimeoutLayer::new(wheel.clone(), limits.request_timeout);
-    match ServiceBuilder::new().layer(limit).service(work).oneshot(request).await {
-        Err(error) if error.is::<Elapsed>() => {
+) -> Result<Response<Empty<Bytes>>, E> {
+    match wheel.timeout(limits.request_timeout, work).await {
+        Ok(answered) => answered,
+        Err(_elapsed) => {
             let mut too_slow = Response::new(Empty::new());
             *too_slow.status_mut() = StatusCode::GATEWAY_TIMEOUT;
             Ok(too_slow)
         }
-        answered => answered,
     }
 }
 

@@ -29,9 +29,8 @@ use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, yield_now};
-use tower::BoxError;
 
-use crate::Limits;
+use crate::{BoxError, Limits};
 
 const WORKERS: usize = 2;
 /// How many connections may wait to be accepted: a load begins with all of its connections at once.

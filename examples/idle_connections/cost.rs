@@ -7,7 +7,7 @@ use std::time::Duration;
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use timingwheel_examples::{Lateness, cpu_time};
 use tokio::io::{AsyncReadExt, duplex};
 use tokio::task::JoinSet;
@@ -30,7 +30,7 @@ struct Cost {
 }
 
 /// Measures both kinds one after the other, prints their table, and returns what does not add up.
-pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec<String>, Box<dyn Error>> {
+pub(crate) async fn compare(limit: Duration, tolerance: Duration) -> Result<Vec<String>, Box<dyn Error>> {
     println!(
         "\nThe timers alone, of {} connections that are always silent.\n",
         HumanCount(CONNECTIONS as u64)
@@ -84,7 +84,7 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
 
 async fn measure(
     limit: Duration,
-    tolerance: Option<Tolerance>,
+    tolerance: Option<Duration>,
     bar: &ProgressBar,
 ) -> Result<Cost, Box<dyn Error>> {
     let wheel = TimingWheel::new();
@@ -109,7 +109,7 @@ async fn measure(
 async fn wait_in_vain(
     wheel: TimingWheel,
     limit: Duration,
-    tolerance: Option<Tolerance>,
+    tolerance: Option<Duration>,
     lateness: Arc<Lateness>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (_peer, stream) = duplex(1);

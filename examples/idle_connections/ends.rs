@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -94,7 +94,7 @@ async fn note(
     stream: TcpStream,
     wheel: TimingWheel,
     limit: Duration,
-    tolerance: Option<Tolerance>,
+    tolerance: Option<Duration>,
 ) -> Connection {
     let mut seen = Seen::default();
     let ended = echo(Noted { stream, seen: &mut seen }, &wheel, limit, tolerance).await;
@@ -113,7 +113,7 @@ pub(crate) async fn serve(
     clients: u64,
     wheel: TimingWheel,
     limit: Duration,
-    tolerance: Option<Tolerance>,
+    tolerance: Option<Duration>,
     closed: ProgressBar,
 ) -> io::Result<HashMap<SocketAddr, Connection>> {
     let mut connections = JoinSet::new();

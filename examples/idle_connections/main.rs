@@ -28,7 +28,7 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 use hdrhistogram::Histogram;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use timingwheel::{Stats, TimingWheel, Tolerance};
+use timingwheel::{Stats, TimingWheel};
 use timingwheel_examples::{conclude, raise_limit_for, unless_too_busy, whole, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -44,7 +44,7 @@ async fn echo(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     wheel: &TimingWheel,
     limit: Duration,
-    tolerance: Option<Tolerance>,
+    tolerance: Option<Duration>,
 ) -> io::Result<()> {
     let mut stream = wheel.idle_guard(stream).with_read_limit(limit).with_write_limit(limit);
     if let Some(tolerance) = tolerance {
@@ -79,7 +79,7 @@ struct Settings {
 
     /// By how many percent of the limit a connection may be closed late, from 7.2 to 100; also shows what that saves
     #[arg(long, value_name = "PERCENT", value_parser = tolerance, allow_negative_numbers = true)]
-    tolerance: Option<Tolerance>,
+    tolerance: Option<f64>,
 
     /// A quick look: shorter times, unless they are given
     #[arg(long)]
@@ -88,9 +88,8 @@ struct Settings {
 
 /// A guard's timer waits for half of the limit at a time: with less than a 14th of the limit it would move through the wheel
 /// as others do.
-fn tolerance(text: &str) -> Result<Tolerance, String> {
-    let percent = within(7.2..=100.0, "a number")(text)?;
-    Ok(Tolerance::share(percent / 100.0))
+fn tolerance(text: &str) -> Result<f64, String> {
+    within(7.2..=100.0, "a number")(text)
 }
 
 /// With buffers so small that it is soon seen when nobody reads.
@@ -107,6 +106,7 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     let Settings { clients, limit, tolerance, short: _ } = settings;
     raise_limit_for(clients, "clients")?;
     let limit = Duration::from_millis(limit);
+    let tolerance = tolerance.map(|percent| limit.mul_f64(percent / 100.0));
     let length = 6 * limit;
     println!(
         "{} clients. A read or a write of the server waits for at most {limit:?}.\n",

@@ -43,7 +43,7 @@
 //! **hyper makes and drops a boxed sleep for every request**, instead of moving one sleep. If the head has arrived when
 //! hyper looks, the timer never enters the wheel.
 //!
-//! **hyper has no limit for** handlers, for which the feature `tower` has a layer, nor for bodies. hyper-util's `auto`
+//! **hyper has no limit for** handlers, which a [timeout](TimingWheel::timeout) bounds, nor for bodies. hyper-util's `auto`
 //! server also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
 //!
 //! Under hyper, do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard): hyper also waits for a

@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{self, LONGEST};
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
 /// A tick that is taken so long after its time counts as missed, as with tokio's intervals.
@@ -57,13 +56,7 @@ impl TimingWheel {
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
         let missed_tick_behavior = MissedTickBehavior::default();
-        Interval {
-            sleep: self.sleep_until(start),
-            next: start,
-            period,
-            missed_tick_behavior,
-            tolerance: None,
-        }
+        Interval { sleep: self.sleep_until(start), next: start, period, missed_tick_behavior }
     }
 }
 
@@ -87,44 +80,14 @@ pub(crate) fn assert_period(period: Duration) {
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
-    /// At the next tick, or later by the tolerance.
     sleep: Sleep,
     /// The next tick. An instant, so that it is on the schedule however long ago that began.
     next: Instant,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
-    tolerance: Option<Tolerance>,
 }
 
 impl Interval {
-    /// With a tolerance: each tick may come late, by a time or by a share of the period. Lateness does not add up: the
-    /// schedule stays exact, and [`tick`](Self::tick) returns the instant of the schedule. A tick that is due now comes
-    /// at once. See [`Tolerance`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
-    /// use tokio::time::Instant;
-    ///
-    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
-    /// let mut refresh = TimingWheel::new().interval(minute).with_tolerance(Tolerance::share(0.125));
-    /// for n in 0..100 {
-    ///     assert_eq!(refresh.tick().await, start + n * minute);
-    ///     assert!(start.elapsed() - n * minute < minute / 8);
-    /// }
-    /// # }
-    /// ```
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = Some(tolerance);
-        self.sleep.set_tolerance(Tolerance::time(self.slack()));
-        self.schedule(self.next);
-        self
-    }
-
     /// Waits for the next tick, and returns the instant at which it was due.
     ///
     /// # Cancel safety
@@ -202,7 +165,7 @@ impl Interval {
         tick
     }
 
-    /// Puts the next tick at `next`, or later by as much as it may be.
+    /// Puts the next tick at `next`.
     fn schedule(&mut self, next: Instant) {
         self.next = next;
         Pin::new(&mut self.sleep).reset(next);
@@ -215,11 +178,6 @@ impl Interval {
     /// `duration` after `instant`, or an instant that never comes.
     fn after(&self, instant: Instant, duration: Duration) -> Instant {
         instant.checked_add(duration).unwrap_or_else(|| clock::instant(Nanos::MAX))
-    }
-
-    /// How late a tick may be.
-    fn slack(&self) -> Duration {
-        self.tolerance.map_or(Duration::ZERO, |tolerance| tolerance.of(self.period))
     }
 
     /// Puts the next tick one period from now.
@@ -249,7 +207,7 @@ impl Interval {
     }
 
     /// Sets how missed ticks are handled. A tick is missed if it is taken more than 5 ms after it was due. If the wheel's
-    /// tick is longer than 5 ms, that counts instead. A tolerance is added.
+    /// tick is longer than 5 ms, that counts instead.
     pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
@@ -268,13 +226,10 @@ impl Interval {
     pub fn set_period(&mut self, period: Duration) {
         assert_period(period);
         self.period = period;
-        if self.tolerance.is_some() {
-            self.sleep.set_tolerance(Tolerance::time(self.slack()));
-        }
     }
 
     /// How late a tick has to be to count as missed.
     fn missed_after(&self) -> Duration {
-        MISSED_AFTER.max(self.sleep.tick()).saturating_add(self.slack())
+        MISSED_AFTER.max(self.sleep.tick())
     }
 }

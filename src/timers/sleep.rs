@@ -20,7 +20,6 @@ use crate::handle::TimingWheel;
 use crate::platform::clock::{Clock, FromNow, has_test_util, instant, nanos};
 use crate::platform::wakers::WakerId;
 use crate::runtime_wheel::with_current;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::{Nanos, Resolution};
 
 impl TimingWheel {
@@ -34,7 +33,7 @@ impl TimingWheel {
     ///
     /// # Cancel safety
     /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
-    /// shard keep their wakers and their memory, for at most a second. The next timer reuses the entry of one of
+    /// shard keep their wakers and their memory, for at most a second while the wheel's runtime runs. The next timer reuses the entry of one of
     /// them. Each of the others, at most 13, was dropped on another thread than the one that made it, or was among the
     /// oldest of tens of thousands. A thread that later polls or drops a timer may drop these wakers, and does not see
     /// their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
@@ -359,8 +358,7 @@ impl Sleep {
     ///
     /// If the sleep is not pinned, call `Pin::new(&mut sleep).reset(deadline)`.
     ///
-    /// A sleep [with a tolerance](Self::with_tolerance) keeps the tolerance, which then counts for the new deadline. If
-    /// the tolerance was a share, the sleep keeps the time that the share came to.
+    /// A sleep [with a tolerance](Self::with_tolerance) keeps it, also for the new deadline.
     ///
     /// # Examples
     ///
@@ -436,11 +434,10 @@ impl Sleep {
         self.on_wheel().0.clock.now()
     }
 
-    /// Sets the tolerance of later deadlines, which is a time.
-    pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
-        let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
+    /// Sets the tolerance of later deadlines.
+    pub(crate) fn set_tolerance(&mut self, tolerance: Duration) {
         let (shard, state) = self.on_wheel();
-        let new = shard.resolution.grid_within(within);
+        let new = shard.resolution.grid_within(Nanos::from_duration(tolerance));
         state.set_grid(new);
     }
 }

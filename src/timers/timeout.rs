@@ -14,7 +14,6 @@ use tokio::time::{self, Instant};
 use crate::error::{Elapsed, Error};
 use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 
 impl TimingWheel {
     /// Awaits `future`, for at most `duration` from now.
@@ -154,7 +153,7 @@ impl<F> Timeout<F> {
         self.deadline.sleep.deadline()
     }
 
-    /// Lets the time be up later, by less than `tolerance`, as [`Sleep::with_tolerance`] does for a sleep.
+    /// Lets the time be up later, by less than `tolerance`, as [`Sleep::with_tolerance`] does.
     ///
     /// # Panics
     /// As [`time::sleep`](crate::time::sleep), for a timeout that is made there.
@@ -165,18 +164,18 @@ impl<F> Timeout<F> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// use std::{future, time::Duration};
-    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use timingwheel::TimingWheel;
     /// use tokio::time::Instant;
     ///
     /// let wheel = TimingWheel::new();
     /// let start = Instant::now();
     /// let call = wheel.timeout(Duration::from_secs(60), future::pending::<()>());
-    /// assert!(call.with_tolerance(Tolerance::share(0.05)).await.is_err());
+    /// assert!(call.with_tolerance(Duration::from_secs(3)).await.is_err());
     /// assert!((60..63).contains(&start.elapsed().as_secs()));
     /// # }
     /// ```
     #[track_caller]
-    pub fn with_tolerance(self, tolerance: Tolerance) -> Self {
+    pub fn with_tolerance(self, tolerance: Duration) -> Self {
         Self { deadline: SureSleep::new(self.deadline.sleep.with_tolerance(tolerance)), ..self }
     }
 

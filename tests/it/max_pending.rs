@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel, Tolerance};
+use timingwheel::{Sleep, TimingWheel};
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
@@ -273,13 +273,14 @@ async fn what_is_refused_becomes_an_error_by_a_question_mark() {
 async fn a_timer_whose_tolerance_is_ended_keeps_its_place_and_its_task_sleeps_on() {
     let wheel = bounded(1);
     let minute = Duration::from_secs(60);
-    let mut sleep = spawn(wheel.sleep(minute).with_tolerance(Tolerance::time(ms(10_000))));
-    assert_pending!(sleep.poll());
-    let exact = Instant::now() + minute;
-    Pin::new(&mut *sleep).reset_with_tolerance(exact, Tolerance::time(Duration::ZERO));
+    let (mut task, exact) = (spawn(()), Instant::now() + minute);
+    let mut sleep = wheel.sleep(minute).with_tolerance(ms(10_000));
+    assert_pending!(task.enter(|cx, _| sleep.poll_wait(cx)));
+    let mut sleep = sleep.with_tolerance(Duration::ZERO);
+    Pin::new(&mut sleep).reset(exact);
     assert_full(&wheel);
-    assert!(!sleep.is_woken());
-    assert_pending!(sleep.poll());
+    assert!(!task.is_woken());
+    assert_pending!(task.enter(|cx, _| sleep.poll_wait(cx)));
     sleep.await;
     assert_eq!(Instant::now(), exact);
 }

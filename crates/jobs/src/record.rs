@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures::future::AbortHandle;
 use futures::task::{ArcWake, waker_ref};
 use timingwheel::time::sleep_until;
-use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
+use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -131,7 +131,7 @@ pub(crate) type Armed = (Sleep, Polled);
 pub(crate) type First = Option<(Sleep, Option<Instant>)>;
 
 /// A timer for a run that may be late.
-pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Tolerance>) -> Sleep {
+pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Duration>) -> Sleep {
     let sleep = wheel.sleep_until(due);
     match tolerance {
         Some(tolerance) => sleep.with_tolerance(tolerance),

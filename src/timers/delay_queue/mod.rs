@@ -20,7 +20,6 @@ use crate::platform::clock::{self, Clock};
 use crate::platform::wakers::contained;
 use crate::runtime_wheel::with_current;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::{Nanos, Resolution};
 
 /// Many items with deadlines, in one task: each item is handed out when its deadline comes. Take items from it as a
@@ -88,14 +87,10 @@ pub struct DelayQueue<T> {
     items: Items<(T, Instant)>,
     /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
-    /// When the sleep is to wake the task, without its tolerance.
-    armed_for: Nanos,
     /// Whether a wheel's `delay_queue` made it: then it stays on that wheel even when the wheel has ended.
     stays: bool,
     /// The waker of the last task that found the queue empty. The next insertion wakes that task.
     told_empty: Option<Waker>,
-    /// How late an item may be.
-    tolerance: Option<Tolerance>,
 }
 
 impl TimingWheel {
@@ -144,14 +139,7 @@ impl<T> DelayQueue<T> {
     pub fn new() -> Self {
         // Any will do until the wheel is known.
         let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
-        Self {
-            items: Items::new(resolution),
-            sleep: None,
-            armed_for: Nanos::MAX,
-            stays: false,
-            told_empty: None,
-            tolerance: None,
-        }
+        Self { items: Items::new(resolution), sleep: None, stays: false, told_empty: None }
     }
 
     /// An empty queue with room for `capacity` items, otherwise as [`new`](Self::new).
@@ -164,32 +152,6 @@ impl<T> DelayQueue<T> {
         let mut queue = Self::new();
         queue.reserve(capacity);
         queue
-    }
-
-    /// With a tolerance: items may be handed out late, several at a time, so a busy queue is woken less often. The order of
-    /// items and their [deadlines](Self::deadline) stay as they are. A share is a part of the time for which the queue
-    /// waits for its next item. See [`Tolerance`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use futures::StreamExt;
-    /// use timingwheel::Tolerance;
-    /// use timingwheel::time::{DelayQueue, Duration, Instant};
-    ///
-    /// let start = Instant::now();
-    /// let mut sessions = DelayQueue::new().with_tolerance(Tolerance::time(Duration::from_secs(5)));
-    /// sessions.insert("session", Duration::from_secs(60));
-    /// sessions.next().await;
-    /// assert!((60..65).contains(&start.elapsed().as_secs()));
-    /// # }
-    /// ```
-    #[must_use]
-    pub const fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = Some(tolerance);
-        self
     }
 
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with more than

@@ -102,12 +102,12 @@ impl<T> DelayQueue<T> {
                 return Poll::Ready(None);
             };
             let is_behind = self.items.is_behind();
+            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             if let Some(now) = looked
                 && !is_behind
             {
-                self.arm(now, at);
+                sleep.move_to(at, Some(now));
             }
-            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // A sleep that wakes the task too early stays, so an item that is reset again and again costs nothing here.
             let may_wait = !is_behind && (looked.is_some() || sleep.armed().is_some());
             let now = match may_wait.then(|| sleep.poll_unconstrained(cx)) {
@@ -125,23 +125,15 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Makes the sleep wake the task at `at`, or later by the tolerance.
-    fn arm(&mut self, now: Nanos, at: Nanos) {
-        let Some(sleep) = &mut self.sleep else { return };
-        sleep.tolerate(now, at, self.tolerance);
-        sleep.move_to(at, Some(now));
-        self.armed_for = at;
-    }
-
     /// After an item has got this deadline, makes sure that a waiting task is woken in the deadline's tick.
     #[inline]
     pub(super) fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
-        if let Some(sleep) = &self.sleep
-            && self.armed_for > self.items.resolution().end_of_tick(deadline)
-            && sleep.armed().is_some()
+        if let Some(sleep) = &mut self.sleep
+            && let Some(armed) = sleep.armed()
+            && armed > self.items.resolution().end_of_tick(deadline)
         {
             let now = now.unwrap_or_else(|| sleep.clock().now());
-            if deadline <= now { self.wake() } else { self.arm(now, deadline) }
+            if deadline <= now { self.wake() } else { sleep.move_to(deadline, Some(now)) }
         }
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, PendingRun, Previous, Repeating, Schedule};
 use tokio::time::{Instant, sleep};
 
@@ -83,8 +83,8 @@ impl Schedule for Notes {
         (notes.len() == 1).then(|| previous.due + ms(10))
     }
 
-    fn tolerance(&self) -> Option<Tolerance> {
-        Some(Tolerance::time(ms(100)))
+    fn tolerance(&self) -> Option<Duration> {
+        Some(ms(100))
     }
 
     fn leaves_out(&mut self) -> bool {
