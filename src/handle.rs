@@ -118,6 +118,12 @@ impl TimingWheel {
         self.wheel.settings.max_pending
     }
 
+    /// Whether both are handles of one wheel.
+    #[must_use]
+    pub fn same_wheel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.wheel, &other.wheel)
+    }
+
     /// The wheel's counts so far, and its present state. See [`monitor`](crate::monitor).
     ///
     /// This locks each shard for a moment, one after the other. A turn that fires some hundred timers locks a shard for

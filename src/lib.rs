@@ -39,8 +39,8 @@
 //!
 //! # When tokio's own timers are the better choice
 //!
-//! - For a few timers. `tokio::time` is there already. A wheel has a task and, on a multi-thread runtime on Linux, a file
-//!   descriptor. All wheels of a process share one thread, the watchdog, which fires timers when a worker blocks.
+//! - For a few timers. `tokio::time` is there already. A wheel has a task and, on Linux, a file descriptor. All wheels of
+//!   a process share one thread, the watchdog. It sleeps while timers come in time.
 //! - For an ordinary HTTP server. Timers are a small part of a request.
 //! - Without tokio, no timer here works. Only [`wheel::Hierarchy`] needs no runtime.
 //!
@@ -85,12 +85,12 @@
 //! | move a deadline | [`Sleep::reset`], [`Timeout::reset`] |
 //! | let very many timers be a little late, to save CPU | [`Sleep::with_tolerance`], [`IdleGuard::with_tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`Sleep::wait`], [`Interval::try_tick`] |
-//! | keep many items in one task, and get each when it is due | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
+//! | keep many items in one task, and get each when it is due | [`DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait for a condition or a deadline, as in Kafka's purgatory | the crate `timingwheel-purgatory` |
 //! | poll many timers in one task | [`Sleep::poll_unconstrained`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | switch from Netty's, Kafka's, Go's, Linux's, Quartz's or game engines' timers | [`coming_from`] |
-//! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |
+//! | choose tick, wheel size, shards, a bound, the runtime | [`TimingWheel::builder`], [`Profile`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count timers | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
 //! | watch a wheel in production | [`monitor`], [`TimingWheel::health`] |
@@ -130,7 +130,9 @@ pub use handle::TimingWheel;
 pub use integrations::hyper;
 #[cfg(feature = "metrics")]
 pub use integrations::metrics;
+pub use telemetry::histogram::Histogram;
 pub use telemetry::stats::Stats;
+pub use timers::delay_queue::DelayQueue;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
 pub use timers::interval::Interval;

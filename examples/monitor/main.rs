@@ -105,15 +105,14 @@ impl Bounds {
     }
 
     fn limits(self) -> Limits {
-        Limits {
-            pending: Some(self.pending),
-            lateness: vec![(0.99, self.lateness)],
-            lock_hold: Some(self.lock_hold),
-            overdue: Some(self.overdue),
-            refused: Some(0),
-            wakers_panicked: Some(0),
-            ..Limits::default()
-        }
+        let mut limits = Limits::default();
+        limits.pending = Some(self.pending);
+        limits.lateness = vec![(0.99, self.lateness)];
+        limits.lock_hold = Some(self.lock_hold);
+        limits.overdue = Some(self.overdue);
+        limits.refused = Some(0);
+        limits.wakers_panicked = Some(0);
+        limits
     }
 }
 

@@ -16,8 +16,8 @@ use indicatif::HumanCount;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use timingwheel::metrics::WheelMetrics;
-use timingwheel::monitor::{Exceeded, Histogram, Unhealthy};
-use timingwheel::{Stats, TimingWheel};
+use timingwheel::monitor::{Exceeded, Unhealthy};
+use timingwheel::{Histogram, Stats, TimingWheel};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, interval};
 

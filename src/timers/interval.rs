@@ -145,7 +145,11 @@ impl Interval {
         poll_fn(|cx| self.poll_try_tick(cx)).await
     }
 
-    fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
+    /// Polls as [`poll_tick`](Self::poll_tick) does, but returns an error where that would panic.
+    ///
+    /// # Errors
+    /// As [`try_tick`](Self::try_tick).
+    pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
         self.sleep.poll_wait(cx).map_ok(|()| self.take_tick())
     }
 

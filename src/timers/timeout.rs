@@ -141,6 +141,12 @@ impl<F> Timeout<F> {
         &mut self.future
     }
 
+    /// The future within, pinned.
+    #[must_use]
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut F> {
+        self.project().future
+    }
+
     /// The future within, now without a deadline.
     #[must_use]
     pub fn into_inner(self) -> F {

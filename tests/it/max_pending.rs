@@ -284,3 +284,11 @@ async fn a_timer_whose_tolerance_is_ended_keeps_its_place_and_its_task_sleeps_on
     sleep.await;
     assert_eq!(Instant::now(), exact);
 }
+
+#[tokio::test]
+async fn a_refusal_is_an_io_error_that_carries_it() {
+    let refused = bounded(0).try_sleep(DAY).unwrap_err();
+    let error = std::io::Error::from(refused);
+    assert_eq!(error.kind(), std::io::ErrorKind::Other);
+    assert_eq!(error.downcast::<timingwheel::Error>().unwrap(), refused);
+}

@@ -137,6 +137,7 @@ async fn the_future_can_be_looked_at_changed_and_taken_out() {
     assert_pending!(task::spawn(&mut call).poll());
     assert_eq!(wheel.pending(), 2);
     let start = Instant::now();
+    std::pin::Pin::new(&mut call).get_pin_mut().reset(Instant::now() + ms(30));
     let inner = call.into_inner();
     assert_eq!(wheel.pending(), 1);
     inner.await;

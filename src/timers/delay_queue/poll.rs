@@ -20,7 +20,7 @@ impl<T> DelayQueue<T> {
     /// insertion, which wakes the task.
     ///
     /// After a pending poll the task is woken when an item is due, and when the last item is removed. It may be woken with
-    /// nothing due: in a queue of more than 8 items, or after an item was removed or reset to later. If several tasks poll,
+    /// nothing due: for timers that move to a finer level, or after an item was removed or reset to later. If several tasks poll,
     /// only the last is woken. Each item spends a unit of the task's cooperative budget.
     ///
     /// # Precision

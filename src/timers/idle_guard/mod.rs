@@ -270,6 +270,12 @@ impl<S> IdleGuard<S> {
         &mut self.stream
     }
 
+    /// The stream within, pinned. As with [`get_mut`](Self::get_mut), its reads and writes have no limit.
+    #[must_use]
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+        self.project().stream
+    }
+
     /// The stream within, now without limits.
     #[must_use]
     pub fn into_inner(self) -> S {

@@ -187,7 +187,7 @@ impl Waits {
                 timer.move_to(check, Some(now.unwrap_or_else(|| timer.clock().now())));
             }
             if let Err(error) = ready!(timer.poll_unconstrained(cx)) {
-                return Poll::Ready(io::Error::other(error));
+                return Poll::Ready(error.into());
             }
             now = None;
         }

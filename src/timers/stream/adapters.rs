@@ -81,6 +81,12 @@ macro_rules! adapter {
                 self.stream.get_mut()
             }
 
+            /// The stream within, pinned.
+            #[must_use]
+            pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+                self.project().stream.get_pin_mut()
+            }
+
             /// The stream within.
             #[must_use]
             pub fn into_inner(self) -> S {

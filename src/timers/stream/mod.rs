@@ -59,8 +59,8 @@
 //! - An inner stream that has ended is kept, for `get_ref` and `into_inner`. tokio-stream's adapters drop it.
 //! - [`ChunksTimeout`] starts without memory. tokio-stream's takes memory for `max_size` items with each chunk.
 //! - [`Throttle`] has the `size_hint` of the inner stream.
-//! - Only here: `idle_timeout_on`, `deadline`, and for all adapters [`FusedStream`], `get_ref`, `get_mut` and
-//!   `into_inner`.
+//! - Only here: `idle_timeout_on`, `deadline`, and for all adapters [`FusedStream`], `get_ref`, `get_mut`,
+//!   `get_pin_mut` and `into_inner`.
 //!
 //! [`FusedStream`]: futures::stream::FusedStream
 
