@@ -178,10 +178,10 @@ impl<T> Items<T> {
         }
     }
 
-    /// Moves an item to another deadline, and returns its value; `None` if `key` names none.
+    /// Moves an item to another deadline, and returns whether `key` names one.
     #[inline]
-    pub(super) fn reset(&mut self, now: Option<Nanos>, key: &Key, deadline: Nanos) -> Option<&mut T> {
-        let index = self.find(key)?;
+    pub(super) fn reset(&mut self, now: Option<Nanos>, key: &Key, deadline: Nanos) -> bool {
+        let Some(index) = self.find(key) else { return false };
         let item = &mut self.slab[index];
         item.deadline = deadline;
         let timer = item.timer;
@@ -189,7 +189,7 @@ impl<T> Items<T> {
         if timer.is_none() {
             self.drop_stale();
         }
-        Some(&mut self.slab[index].value)
+        true
     }
 
     /// Takes an item out, unless `key` is stale.

@@ -6,6 +6,7 @@ mod items;
 mod model_tests;
 mod poll;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::task::Waker;
 use std::time::Duration;
@@ -83,8 +84,10 @@ use crate::wheel::{Nanos, Resolution};
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    /// Each with its deadline as the caller set it, which may lie beyond the wheel's times.
-    items: Items<(T, Instant)>,
+    items: Items<T>,
+    /// The deadlines that lie beyond the wheel's times, as the caller set them, by the item's number. Apart, so that an item
+    /// is small: one that is replaced at random is in no cache.
+    far: HashMap<u64, Instant>,
     /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
     /// Whether a wheel's `delay_queue` made it: then it stays on that wheel even when the wheel has ended.
@@ -139,7 +142,13 @@ impl<T> DelayQueue<T> {
     pub fn new() -> Self {
         // Any will do until the wheel is known.
         let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
-        Self { items: Items::new(resolution), sleep: None, stays: false, told_empty: None }
+        Self {
+            items: Items::new(resolution),
+            far: HashMap::new(),
+            sleep: None,
+            stays: false,
+            told_empty: None,
+        }
     }
 
     /// An empty queue with room for `capacity` items, otherwise as [`new`](Self::new).
@@ -197,7 +206,8 @@ impl<T> DelayQueue<T> {
     fn insert_instant(&mut self, now: Option<Nanos>, deadline: Instant, value: T) -> Key {
         self.started();
         let nanos = clock::nanos(deadline);
-        let key = self.items.insert(now, nanos, (value, deadline));
+        let key = self.items.insert(now, nanos, value);
+        self.note_far(key.number, nanos, deadline);
         self.be_in_time_for(nanos, now);
         if let Some(told) = self.told_empty.take() {
             contained(|| told.wake());
@@ -221,7 +231,7 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             self.wake();
         }
-        Some(expired(item, key.index))
+        Some(self.expired(item, key.index))
     }
 
     /// Gives an item the deadline `timeout` from now, even if it is due already. With a `timeout` of more than
@@ -269,8 +279,10 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
         let nanos = clock::nanos(deadline);
-        let Some((_, set)) = self.items.reset(now, key, nanos) else { stale(key) };
-        *set = deadline;
+        if !self.items.reset(now, key, nanos) {
+            stale(key)
+        }
+        self.note_far(key.number, nanos, deadline);
         self.be_in_time_for(nanos, now);
     }
 
@@ -282,7 +294,26 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         let Some(item) = self.items.get(key) else { stale(key) };
-        item.value.1
+        self.far.get(&key.number).copied().unwrap_or_else(|| clock::instant(item.deadline))
+    }
+
+    /// Notes the deadline of an item, if it cannot be told from its time on the wheel.
+    #[inline]
+    fn note_far(&mut self, number: u64, nanos: Nanos, deadline: Instant) {
+        if clock::is_beyond(nanos) {
+            self.far.insert(number, deadline);
+        } else if !self.far.is_empty() {
+            self.far.remove(&number);
+        }
+    }
+
+    /// For an item that leaves the queue.
+    #[inline]
+    fn expired(&mut self, item: Item<T>, index: usize) -> Expired<T> {
+        let Item { value, deadline, number, .. } = item;
+        let far = if self.far.is_empty() { None } else { self.far.remove(&number) };
+        let deadline = far.map_or(Deadline::At(deadline), Deadline::Far);
+        Expired { value, deadline, key: Key { number, index } }
     }
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
@@ -331,6 +362,7 @@ impl<T> DelayQueue<T> {
     /// Gives back the free memory behind the last item. [`compact`](Self::compact) also gives back the room between items.
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();
+        self.far.shrink_to_fit();
     }
 
     /// Moves items together, and gives all free memory back: [`capacity`](Self::capacity) is [`len`](Self::len) then.
@@ -355,6 +387,7 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn compact(&mut self) {
         self.items.compact();
+        self.far.shrink_to_fit();
     }
 
     /// Drops all items, and wakes the waiting task. The [`capacity`](Self::capacity) stays; the memory of the timers is
@@ -364,6 +397,7 @@ impl<T> DelayQueue<T> {
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
     pub fn clear(&mut self) {
         self.wake();
+        self.far.clear();
         drop(self.items.restart(self.items.resolution()));
     }
 
@@ -398,7 +432,7 @@ impl<T> DelayQueue<T> {
         let mut items: Vec<_> = self.items.restart(self.items.resolution()).collect();
         items.sort_unstable_by_key(Item::rank);
         // Their keys are stale, so there is no place to look first.
-        items.into_iter().map(|item| expired(item, 0)).collect::<Vec<_>>().into_iter()
+        items.into_iter().map(|item| self.expired(item, 0)).collect::<Vec<_>>().into_iter()
     }
 
     /// The queue's sleep. If it has no wheel yet, or an ended one that it may leave, it gets the current runtime's wheel.
@@ -422,8 +456,16 @@ impl<T> DelayQueue<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired<T> {
     value: T,
-    deadline: Instant,
+    deadline: Deadline,
     key: Key,
+}
+
+/// To make an instant of a time takes longer than to remove an item, and few ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deadline {
+    At(Nanos),
+    /// Beyond the wheel's times.
+    Far(Instant),
 }
 
 impl<T> Expired<T> {
@@ -447,8 +489,11 @@ impl<T> Expired<T> {
 
     /// The deadline that was set last.
     #[must_use]
-    pub const fn deadline(&self) -> Instant {
-        self.deadline
+    pub fn deadline(&self) -> Instant {
+        match self.deadline {
+            Deadline::At(at) => clock::instant(at),
+            Deadline::Far(instant) => instant,
+        }
     }
 
     /// The item's key, which is stale now.
@@ -456,10 +501,6 @@ impl<T> Expired<T> {
     pub const fn key(&self) -> Key {
         self.key
     }
-}
-
-fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>, index: usize) -> Expired<T> {
-    Expired { value, deadline, key: Key { number, index } }
 }
 
 /// Panics, because a key names no item. Not in a closure, in which the panic would not name the caller.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use futures::stream::{FusedStream, Stream};
 use tokio::task::coop;
 
-use super::{DelayQueue, Expired, expired};
+use super::{DelayQueue, Expired};
 use crate::error::Error;
 use crate::platform::wakers::contained;
 use crate::timers::sleep::Sleep;
@@ -93,7 +93,8 @@ impl<T> DelayQueue<T> {
         loop {
             if self.items.has_due() {
                 ready!(coop::poll_proceed(cx)).made_progress();
-                return Poll::Ready(self.items.pop().map(|(key, item)| Ok(expired(item, key.index))));
+                let popped = self.items.pop();
+                return Poll::Ready(popped.map(|(key, item)| Ok(self.expired(item, key.index))));
             }
             let Some(at) = self.items.next_look() else {
                 // An empty queue needs no timer.
