@@ -34,7 +34,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -73,6 +73,8 @@ pub(crate) struct Turner {
     expired: Mutex<Vec<Waker>>,
     /// No turn and no inserter touches it.
     guest: StdMutex<Guest>,
+    /// Relaxed: only the driver's task touches it.
+    alarm_has_ended: AtomicBool,
 }
 
 /// A value that the driver's task keeps as long as its runtime keeps the task.
@@ -113,6 +115,7 @@ impl Turner {
             in_time: AtomicU32::new(0),
             expired: Mutex::new(Vec::new()),
             guest: StdMutex::default(),
+            alarm_has_ended: AtomicBool::new(false),
         }
     }
 
@@ -132,6 +135,15 @@ impl Turner {
         let Guest::Here(guest) = std::mem::replace(&mut *self.guest(), Guest::Gone) else { return None };
         self.alarm.driver.wake();
         Some(guest)
+    }
+
+    /// Lets go of the runtime and its timers, of the timers once.
+    fn end_alarm(&self) {
+        if self.alarm_has_ended.swap(true, Ordering::Relaxed) {
+            drop(self.alarm.driver.take());
+        } else {
+            self.alarm.end();
+        }
     }
 
     fn guest(&self) -> std::sync::MutexGuard<'_, Guest> {
@@ -331,7 +343,7 @@ impl Future for Driver {
             return Poll::Pending;
         }
         // A task that only keeps its guest needs none of the runtime's timers.
-        turner.alarm.end();
+        turner.end_alarm();
         turner.alarm.driver.register(cx.waker());
         if matches!(*turner.guest(), Guest::Here(_)) { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -340,7 +352,7 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
-        self.turner.alarm.end();
+        self.turner.end_alarm();
         let guest = std::mem::replace(&mut *self.turner.guest(), Guest::Gone);
         drop(guest);
     }
