@@ -21,11 +21,7 @@ fn guarded(
     limit: Duration,
     tolerance: Duration,
 ) -> IdleGuard<TcpStream> {
-    wheel
-        .idle_guard(stream)
-        .with_read_limit(limit)
-        .with_write_limit(limit)
-        .with_tolerance(timingwheel::Tolerance::time(tolerance))
+    wheel.idle_guard(stream).with_read_limit(limit).with_write_limit(limit).with_tolerance(tolerance)
 }
 
 /// Echoes. The kinds of error are: the peer left, or it was silent or did not read (`TimedOut`).

@@ -166,11 +166,23 @@ impl Builder {
         self
     }
 
-    /// Builds the wheel, with its driver as a task on the current tokio runtime.
+    /// Builds the wheel on the current tokio runtime, as [`build_on`](Self::build_on) does.
     ///
     /// # Errors
     /// - A setting is beyond its limits.
     /// - This thread is not within a tokio runtime.
+    ///
+    /// # Panics
+    /// As [`build_on`](Self::build_on).
+    #[track_caller]
+    pub fn build(self) -> Result<TimingWheel, BuildError> {
+        self.build_within(&Handle::try_current().map_err(|_| BuildError::NoRuntime)?)
+    }
+
+    /// Builds the wheel, with its driver as a task on `runtime`, which this thread need not be within.
+    ///
+    /// # Errors
+    /// If a setting is beyond its limits.
     ///
     /// # Panics
     /// If the runtime lacks the driver that calls the wheel. Build the runtime with `enable_all`. tokio gives no way to
@@ -183,7 +195,15 @@ impl Builder {
     ///   the feature `timerfd`, and if the system refuses one. Then an [event](crate::monitor#events) tells why the
     ///   system refused.
     #[track_caller]
-    pub fn build(self) -> Result<TimingWheel, BuildError> {
+    pub fn build_on(self, runtime: &Handle) -> Result<TimingWheel, BuildError> {
+        let _entered = runtime.enter();
+        self.build_within(runtime)
+    }
+
+    /// Builds the wheel on the current runtime. That is not entered here: tokio may hold its context borrowed, as when an
+    /// ending runtime drops a future that it refuses.
+    #[track_caller]
+    fn build_within(self, runtime: &Handle) -> Result<TimingWheel, BuildError> {
         let Self { settings: Settings { tick, wheel_size, shards, max_pending }, name } = self;
         if tick < MIN_TICK {
             return Err(BuildError::TickTooShort { tick, min: MIN_TICK });
@@ -200,7 +220,6 @@ impl Builder {
         {
             return Err(BuildError::Shards { shards, max: MAX_SHARDS });
         }
-        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let workers = runtime.metrics().num_workers();
         let shards = shards.unwrap_or_else(|| workers.clamp(1, MAX_SHARDS.min(MAX_SLOTS / wheel_size)));
         if shards * wheel_size > MAX_SLOTS {
@@ -226,7 +245,7 @@ impl Builder {
         counters.events.begins(&counters.name, tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         let settings = Settings { tick, wheel_size, shards: Some(shards.len()), max_pending };
-        let runtime = Some((runtime.id(), runtime.runtime_flavor()));
+        let runtime = Some(runtime.id());
         Ok(TimingWheel { wheel: Arc::new(Wheel { shards, turner, runtime, settings }) })
     }
 }

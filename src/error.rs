@@ -58,6 +58,13 @@ impl fmt::Display for Error {
 
 impl error::Error for Error {}
 
+/// The kind `Other`, with this error inside.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
+    }
+}
+
 /// The error of a timeout: the deadline came first.
 ///
 /// [Streams](crate::stream) return it too. An [`IdleGuard`](crate::IdleGuard) returns it inside an `io::Error`.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Id, RuntimeFlavor};
+use tokio::runtime::Id;
 use tokio::time::Instant;
 
 use crate::engine::shard::{Shard, shard_of_this_thread};
@@ -62,7 +62,7 @@ pub(crate) struct Wheel {
     pub(crate) shards: Box<[Arc<Shard>]>,
     pub(crate) turner: Arc<Turner>,
     /// The driver's runtime; none in a model. Not a handle, which would keep the runtime's files open.
-    pub(crate) runtime: Option<(Id, RuntimeFlavor)>,
+    pub(crate) runtime: Option<Id>,
     pub(crate) settings: Settings,
 }
 
@@ -118,6 +118,12 @@ impl TimingWheel {
         self.wheel.settings.max_pending
     }
 
+    /// Whether both are handles of one wheel.
+    #[must_use]
+    pub fn same_wheel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.wheel, &other.wheel)
+    }
+
     /// The wheel's counts so far, and its present state. See [`monitor`](crate::monitor).
     ///
     /// This locks each shard for a moment, one after the other. A turn that fires some hundred timers locks a shard for
@@ -163,8 +169,8 @@ impl TimingWheel {
     /// | future | if its deadline has not come |
     /// |---|---|
     /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
-    /// | [`Sleep::wait`](crate::Sleep::wait), [`Sleep::poll_wait`](crate::Sleep::poll_wait), methods that begin with `try_` | an [`Error`](crate::Error) |
-    /// | [`Timeout`](crate::Timeout), a sleep of hyper's, the response of tower's layer | wait by [tokio's timer](Self::timeout) |
+    /// | [`Sleep::wait`](crate::Sleep::wait) and its polling forms, methods that begin with `try_` | an [`Error`](crate::Error) |
+    /// | [`Timeout`](crate::Timeout), a sleep of hyper's | wait by [tokio's timer](Self::timeout) |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
@@ -186,7 +192,7 @@ impl TimingWheel {
     /// use timingwheel::TimingWheel;
     ///
     /// let wheel = TimingWheel::new();
-    /// let sleep = wheel.sleep(Duration::from_secs(30));
+    /// let mut sleep = wheel.sleep(Duration::from_secs(30));
     /// let (result, pending) = tokio::join!(sleep.wait(), async { wheel.shutdown() });
     /// assert_eq!(pending, 1);
     /// assert!(result.unwrap_err().is_shutdown());
@@ -207,8 +213,7 @@ impl TimingWheel {
     /// The runtime on which the wheel was made, and whose workers turn it.
     ///
     /// A timer's waker is called there, or on the thread that ends the wheel. A library that is built on timers can
-    /// compare this id with that of its thread's runtime, before it spawns a task there. A wheel of
-    /// [`Builder::build`](crate::Builder::build) always has an id.
+    /// compare this id with that of its thread's runtime, before it spawns a task there.
     ///
     /// # Examples
     ///
@@ -216,17 +221,12 @@ impl TimingWheel {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let wheel = timingwheel::TimingWheel::new();
-    /// assert_eq!(wheel.runtime_id(), Some(tokio::runtime::Handle::current().id()));
+    /// assert_eq!(wheel.runtime_id(), tokio::runtime::Handle::current().id());
     /// # }
     /// ```
     #[must_use]
-    pub fn runtime_id(&self) -> Option<Id> {
-        self.wheel.runtime.as_ref().map(|(id, _)| *id)
-    }
-
-    /// Whether its runtime has workers, which turn it whatever this thread does.
-    pub(crate) fn has_workers(&self) -> bool {
-        matches!(self.wheel.runtime, Some((_, RuntimeFlavor::MultiThread)))
+    pub fn runtime_id(&self) -> Id {
+        self.wheel.runtime.expect("only a model's wheel is on no runtime")
     }
 
     /// The shard for a timer that this thread makes.

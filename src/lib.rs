@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
 //! Each worker makes and drops timers in its own part of the wheel. The runtime turns the wheel: a worker that looks at its
-//! sockets also fires the due timers. Nothing ticks in between. The crate is safe Rust.
+//! sockets also fires the due timers. A wheel with nothing due is not turned. The crate is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,12 +35,12 @@
 //! timerfd needs the feature `timerfd`, which is on by default. Everywhere else one of tokio's timers turns the wheel.
 //! Timers are then late by a millisecond at the median, as tokio's are.
 //!
-//! If a timer may be later than that, give it a [`Tolerance`]. It then costs less.
+//! If a timer may be later than that, give it a [tolerance](Sleep::with_tolerance). It then costs less.
 //!
 //! # When tokio's own timers are the better choice
 //!
 //! - For a few timers. `tokio::time` is there already. A wheel has a task and, on Linux, a file descriptor. All wheels of
-//!   a process share one thread, the watchdog. It sleeps until a blocked worker makes a timer overdue.
+//!   a process share one thread, the watchdog. It sleeps while timers come in time.
 //! - For an ordinary HTTP server. Timers are a small part of a request.
 //! - Without tokio, no timer here works. Only [`wheel::Hierarchy`] needs no runtime.
 //!
@@ -66,7 +66,6 @@
 //! | `metrics` | a wheel's statistics as metrics, for Prometheus and others |
 //! | `tracing` | [events](monitor#events) when a wheel begins, ends, stalls, refuses a timer, or a waker panics |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |
-//! | `tower` | a timeout layer for tower's services |
 //! | `test-util` | `pause`, `resume` and `advance` in [`time`]; wheels follow a paused clock without it |
 //!
 //! # Map
@@ -84,14 +83,14 @@
 //! | keep timers over a restart | the crate `timingwheel-durable` |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | move a deadline | [`Sleep::reset`], [`Timeout::reset`] |
-//! | let very many timers be a little late, to save CPU | [`Tolerance`] |
+//! | let very many timers be a little late, to save CPU | [`Sleep::with_tolerance`], [`IdleGuard::with_tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`Sleep::wait`], [`Interval::try_tick`] |
-//! | keep many items in one task, and get each when it is due | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
+//! | keep many items in one task, and get each when it is due | [`DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait for a condition or a deadline, as in Kafka's purgatory | the crate `timingwheel-purgatory` |
-//! | poll many timers in one task | [`Sleep::poll_wait`] |
+//! | poll many timers in one task | [`Sleep::poll_unconstrained`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | switch from Netty's, Kafka's, Go's, Linux's, Quartz's or game engines' timers | [`coming_from`] |
-//! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |
+//! | choose tick, wheel size, shards, a bound, the runtime | [`TimingWheel::builder`], [`Profile`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count timers | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
 //! | watch a wheel in production | [`monitor`], [`TimingWheel::health`] |
@@ -100,10 +99,6 @@
 //! | know what you may rely on | [`promises`] |
 #![cfg_attr(feature = "metrics", doc = "| export metrics | [`metrics`], a feature |")]
 #![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
-#![cfg_attr(
-    feature = "tower",
-    doc = "| bound and retry the requests of tower's services | [`tower`], a feature |"
-)]
 //!
 //! `DESIGN.md`, at the root of the repository and of the package, explains how the crate is built, and why.
 
@@ -135,16 +130,15 @@ pub use handle::TimingWheel;
 pub use integrations::hyper;
 #[cfg(feature = "metrics")]
 pub use integrations::metrics;
-#[cfg(feature = "tower")]
-pub use integrations::tower;
+pub use telemetry::histogram::Histogram;
 pub use telemetry::stats::Stats;
+pub use timers::delay_queue::DelayQueue;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
 pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;
 pub use timers::timeout::Timeout;
-pub use timers::tolerance::Tolerance;
 
 /// Runs the README's code.
 #[cfg(doctest)]

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `WHEELS` | each runtime's wheel, in this process | the runtime drops the [`Keeper`] |
 //! | `LAST` | the wheel that this thread found last | the thread finds another |
-//! | a task of the runtime | the [`Keeper`] | the runtime is shut down |
+//! | the wheel's driver | the [`Keeper`] | the runtime is shut down, or has another wheel |
 //!
 //! Any code on the runtime may shut its wheel down. The next call that needs the wheel makes another one, with the same
 //! settings.
@@ -14,13 +14,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Waker;
+use std::sync::{Mutex, PoisonError};
 use std::{error, fmt, process};
 
-use tokio::runtime::{Handle, Id, worker_index};
+use tokio::runtime::{Handle, Id};
 
-use crate::engine::shard::Shard;
 use crate::handle::TimingWheel;
 use crate::platform::sync::PerProcess;
 
@@ -28,18 +26,10 @@ static WHEELS: PerProcess<Mutex<HashMap<Id, TimingWheel>>> = PerProcess::new();
 
 thread_local!(static LAST: RefCell<Option<(Id, TimingWheel)>> = const { RefCell::new(None) });
 
-/// Calls `f` with the wheel that this thread found last, and returns its result. Returns `None` if there is no such
-/// wheel, or if it has ended. `f` must not call this module, because `LAST` is borrowed meanwhile.
-fn of_last<R>(f: impl FnOnce(Id, &TimingWheel) -> Option<R>) -> Option<R> {
-    // A thread that is about to end has no `LAST` any more, and needs none.
-    let found = LAST.try_with(|last| match &*last.borrow() {
-        Some((id, wheel)) if !wheel.is_ended() => f(*id, wheel),
-        _ => None,
-    });
-    found.ok().flatten()
-}
-
 /// Calls `f`, which must not come back here, with the current runtime's wheel.
+///
+/// Asks tokio each time for the current runtime. Nothing cheaper tells it: a task may enter another runtime in each poll,
+/// and neither its waker nor its worker shows that.
 ///
 /// # Panics
 /// If this thread is not within a tokio runtime, and as [`TimingWheel::new`] does.
@@ -52,37 +42,18 @@ pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
         )
     };
     let id = runtime.id();
-    if let Some(result) = of_last(|last, wheel| (last == id).then(|| f(wheel))) {
+    // A thread that is about to end has no `LAST` any more, and needs none.
+    let found = LAST.try_with(|last| match &*last.borrow() {
+        Some((of, wheel)) if *of == id && !wheel.is_ended() => Some(f(wheel)),
+        _ => None,
+    });
+    if let Ok(Some(result)) = found {
         return result;
     }
     let wheel = find_or_make(id);
     let result = f(&wheel);
     _ = LAST.try_with(|last| last.replace(Some((id, wheel))));
     result
-}
-
-/// The shard for a timer that this thread arms by name, for the task of `waker`.
-///
-/// Asking tokio for the current runtime counts a reference that all workers share. So if this thread is a worker, its
-/// last wheel is one of a multi-thread runtime, and that wheel still has a dropped timer of the same task, the timer goes
-/// to it without asking. Such a wheel has workers, which fire the
-/// timer whatever this thread does.
-///
-/// # Panics
-/// As [`with_current`].
-#[track_caller]
-pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
-    let of_same_task = of_last(|_, wheel| {
-        // Not outside of workers: there all `block_on`s of a thread share one waker, whatever their runtime.
-        worker_index()?;
-        let shard = wheel.has_workers().then(|| wheel.shard())?;
-        shard.has_spare_of(waker?).then(|| shard.clone())
-    });
-    // Not by a closure, in which a panic would not name the caller.
-    match of_same_task {
-        Some(shard) => shard,
-        None => with_current(|wheel| wheel.shard().clone()),
-    }
 }
 
 /// Makes `wheel` the current runtime's, or gives it back and says why not.
@@ -94,7 +65,7 @@ pub(crate) fn set(wheel: TimingWheel) -> Result<(), SetWheelError> {
         }
         Ok(_) if wheel.is_ended() => "the wheel has ended",
         // Asked of a wheel that has not ended: later another runtime may have the id.
-        Ok(runtime) if wheel.runtime_id() != Some(runtime.id()) => {
+        Ok(runtime) if wheel.runtime_id() != runtime.id() => {
             "the wheel is driven by another runtime: make it on this one"
         }
         Ok(runtime) if put(runtime.id(), &wheel).is_err() => {
@@ -148,24 +119,25 @@ fn find_or_make(id: Id) -> TimingWheel {
 
 /// Makes `wheel` the runtime's wheel. If the runtime has one that has not ended, returns that one.
 fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
+    let turner = |wheel: &TimingWheel| wheel.wheel.turner.clone();
     let mut wheels = wheels();
-    match wheels.entry(id) {
+    // The keeper changes hands under the lock, so there is one for each entry.
+    let (ended, keeper) = match wheels.entry(id) {
         Entry::Occupied(mut found) if found.get().is_ended() => {
             let ended = found.insert(wheel.clone());
-            drop(wheels);
-            drop(ended);
+            let keeper = turner(&ended).take_guest();
+            (Some(ended), keeper)
         }
         Entry::Occupied(found) => return Err(found.get().clone()),
         Entry::Vacant(place) => {
             place.insert(wheel.clone());
-            drop(wheels);
-            let keeper = Keeper(id);
-            tokio::spawn(async move {
-                let _keeper = keeper;
-                std::future::pending::<()>().await;
-            });
+            (None, Some(Box::new(Keeper(id)) as _))
         }
-    }
+    };
+    // Without one the runtime is being shut down, and the old keeper is about to take the entry out.
+    let refused = keeper.and_then(|keeper| turner(wheel).keep(keeper));
+    drop(wheels);
+    drop((ended, refused));
     Ok(())
 }
 
@@ -174,7 +146,9 @@ fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, TimingWheel>> {
     WHEELS.of(process::id(), Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes the wheel of this runtime out of `WHEELS` when the runtime drops its tasks. No other runtime has its id as yet.
+/// Takes the wheel of this runtime out of `WHEELS` when the runtime drops the driver's task. No other runtime has its id as
+/// yet.
+#[derive(Debug)]
 struct Keeper(Id);
 
 impl Drop for Keeper {
@@ -182,5 +156,50 @@ impl Drop for Keeper {
         let removed = wheels().remove(&self.0);
         // Without the lock.
         drop(removed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    use std::time::Duration;
+
+    use tokio::runtime::Builder;
+
+    const TICK: Duration = Duration::from_millis(3);
+
+    #[test]
+    fn a_runtimes_wheels_are_one_task_and_one_entry_until_the_runtime_ends() {
+        for workers in [0, 2] {
+            let runtime = match workers {
+                0 => Builder::new_current_thread().enable_all().build().unwrap(),
+                _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
+            };
+            let (id, tasks) = (runtime.handle().id(), runtime.metrics());
+            let wheel = || with_current(TimingWheel::clone);
+            let one_task_is_left = async || {
+                while tasks.num_alive_tasks() > 1 {
+                    tokio::task::yield_now().await;
+                }
+                assert_eq!(tasks.num_alive_tasks(), 1);
+            };
+            runtime.block_on(async {
+                set(TimingWheel::builder().tick(TICK).build().unwrap()).unwrap();
+                for _ in 0..3 {
+                    one_task_is_left().await;
+                    assert_eq!(wheel().tick(), TICK, "it has the settings of the one that was shut down");
+                    wheel().shutdown();
+                    // The driver keeps the entry, which has the settings.
+                    tokio::task::yield_now().await;
+                    assert!(wheels()[&id].is_ended());
+                }
+            });
+            drop(runtime);
+            assert!(
+                !wheels().contains_key(&id),
+                "nobody took out the entry of a runtime with {workers} workers"
+            );
+        }
     }
 }

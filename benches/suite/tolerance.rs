@@ -5,14 +5,13 @@
 //! next activity is that of a new connection, which arms it anew. Exact timers and those with a tolerance of 12.5 % are
 //! given the same activity.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
-use timingwheel::{Sleep, TimingWheel, Tolerance};
+use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::Runtime;
 
 use crate::sides::{Rig, Wakes};
@@ -228,8 +227,8 @@ fn wheel(scale: Scale) -> Findings {
     eprintln!("{count} connections, watched for {} s", period.as_secs());
     let found = rounds(
         scale.few_rounds(),
-        &mut [&mut || Server::new(&connections, period, None).run(), &mut || {
-            Server::new(&connections, period, Some(Tolerance::share(SHARE))).run()
+        &mut [&mut || Server::new(&connections, period, false).run(), &mut || {
+            Server::new(&connections, period, true).run()
         }],
     );
     let header = [
@@ -278,7 +277,7 @@ fn wheel(scale: Scale) -> Findings {
 struct Server<'a> {
     connections: &'a Connections,
     period: Duration,
-    tolerance: Option<Tolerance>,
+    is_tolerant: bool,
     wheel: TimingWheel,
     timers: Vec<Sleep>,
     waker: Waker,
@@ -288,12 +287,12 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(connections: &'a Connections, period: Duration, tolerance: Option<Tolerance>) -> Self {
+    fn new(connections: &'a Connections, period: Duration, is_tolerant: bool) -> Self {
         let Rig { wheel, runtime } = Rig::new(2);
         let wakes = Arc::<Wakes>::default();
         let waker = Waker::from(wakes.clone());
         let timers = Vec::with_capacity(connections.limits.len());
-        Self { connections, period, tolerance, wheel, timers, waker, wakes, _runtime: runtime }
+        Self { connections, period, is_tolerant, wheel, timers, waker, wakes, _runtime: runtime }
     }
 
     fn run(mut self) -> Run {
@@ -302,8 +301,8 @@ impl<'a> Server<'a> {
             let sleep = self.wheel.sleep(LEAD + end);
             // As if it had been armed by the last activity, whenever that was.
             let limit = self.connections.limits[number];
-            let tolerance = Tolerance::time(limit.mul_f64(SHARE));
-            self.timers.push(if self.tolerance.is_some() { sleep.with_tolerance(tolerance) } else { sleep });
+            let tolerance = limit.mul_f64(SHARE);
+            self.timers.push(if self.is_tolerant { sleep.with_tolerance(tolerance) } else { sleep });
             self.poll(number);
         }
         assert_eq!(self.wheel.pending(), self.connections.limits.len());
@@ -337,17 +336,12 @@ impl<'a> Server<'a> {
 
     /// One that has fired is armed anew by that.
     fn move_on(&mut self, number: usize) {
-        let limit = self.connections.limits[number];
-        let mut sleep = Pin::new(&mut self.timers[number]);
-        match self.tolerance {
-            Some(tolerance) => sleep.reset_with_tolerance((Instant::now() + limit).into(), tolerance),
-            None => sleep.reset_after(limit),
-        }
+        self.timers[number].reset_after(self.connections.limits[number]);
         self.poll(number);
     }
 
     fn poll(&mut self, number: usize) {
         let mut cx = Context::from_waker(&self.waker);
-        assert_eq!(self.timers[number].poll_wait(&mut cx), Poll::Pending, "it is registered");
+        assert_eq!(self.timers[number].poll_unconstrained(&mut cx), Poll::Pending, "it is registered");
     }
 }

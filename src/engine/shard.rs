@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use tokio::runtime::{Handle, RuntimeFlavor, worker_index};
+
 use super::leftovers::{Left, LeftWakers, Leftovers};
 use super::max_pending::MaxPending;
 use crate::engine::alarm::Alarm;
@@ -105,6 +107,11 @@ impl Shard {
         }
     }
 
+    /// The wheel's name.
+    pub(crate) fn wheel_name(&self) -> &str {
+        &self.alarm.counters.name
+    }
+
     // Arming.
 
     /// Arms a timer with `waker`: reuses the entry of a dropped timer, or adds one. Returns the entry's key, and the waker
@@ -139,11 +146,6 @@ impl Shard {
             }
         }
         Ok(self.insert(now, deadline, waker)?.map(|key| (key, id)))
-    }
-
-    /// Whether a dropped timer of the task that has this waker seems to have left its entry.
-    pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
-        self.leftovers.has_spare_of(WakerId::of(waker))
     }
 
     /// Reuses the entry of the spare, if the spare is of the same task: then the entry has the task's waker already.
@@ -542,22 +544,34 @@ impl Drop for Shard {
 }
 
 /// The number of this thread's shard among `shards`. Each worker has a shard of its own if there are enough, so that
-/// workers do not wait for each other.
+/// workers do not wait for each other. Other threads are spread over the shards.
 #[inline]
 pub(crate) fn shard_of_this_thread(shards: usize) -> usize {
     if shards == 1 {
         return 0;
     }
-    let number = tokio::runtime::worker_index().unwrap_or_else(number_of_other_thread);
+    let number = match worker_index() {
+        Some(number) if number > 0 => number,
+        index => number_of(index),
+    };
     // By default there are as many shards as workers, so most calls need no division, which takes long.
     if number < shards { number } else { number % shards }
 }
 
-/// A number for a thread that is not a worker. It is the same at each call.
-fn number_of_other_thread() -> usize {
+/// A number for a thread that is a worker 0, or that has no index. It is the same at each call with the same index.
+///
+/// tokio gives the index 0 to each thread in the `block_on` of a current-thread runtime too. A program may have such a thread
+/// for each core, and one wheel.
+fn number_of(index: Option<usize>) -> usize {
     use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    thread_local! {
+        static OF_OTHER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        static OF_WORKER_0: Option<usize> = Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+            .then_some(0);
+    }
     // A thread that is about to end has no number any more.
-    NUMBER.try_with(|&number| number).unwrap_or(0)
+    let of_worker = index.and_then(|_| OF_WORKER_0.try_with(|&number| number).ok().flatten());
+    of_worker.unwrap_or_else(|| OF_OTHER.try_with(|&number| number).unwrap_or(0))
 }

@@ -32,9 +32,10 @@
 //! | `at` | the next turn's, by the [`Plan`] of what the shards have to do |
 //! | `not_before` | the earliest time of the next turn, if the wheel is busy |
 
+use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,20 @@ pub(crate) struct Turner {
     in_time: AtomicU32,
     /// Empty between two turns. It is kept for its memory.
     expired: Mutex<Vec<Waker>>,
+    /// No turn and no inserter touches it.
+    guest: StdMutex<Guest>,
+    /// Relaxed: only the driver's task touches it.
+    alarm_has_ended: AtomicBool,
+}
+
+/// A value that the driver's task keeps as long as its runtime keeps the task.
+#[derive(Debug, Default)]
+enum Guest {
+    #[default]
+    None,
+    Here(Box<dyn fmt::Debug + Send>),
+    /// The task has ended, and keeps nothing.
+    Gone,
 }
 
 /// What a turn of all shards found.
@@ -99,7 +114,40 @@ impl Turner {
             stalled_since: AtomicU64::new(u64::MAX),
             in_time: AtomicU32::new(0),
             expired: Mutex::new(Vec::new()),
+            guest: StdMutex::default(),
+            alarm_has_ended: AtomicBool::new(false),
         }
+    }
+
+    /// Has the driver's task keep `guest`, even after the wheel's end, and drop it when the runtime drops the task. Gives
+    /// it back if that has happened.
+    pub(crate) fn keep(&self, guest: Box<dyn fmt::Debug + Send>) -> Option<Box<dyn fmt::Debug + Send>> {
+        let mut place = self.guest();
+        if matches!(*place, Guest::Gone) {
+            return Some(guest);
+        }
+        *place = Guest::Here(guest);
+        None
+    }
+
+    /// Takes out what the driver's task keeps; `None` if the runtime has dropped it. The task of an ended wheel then ends.
+    pub(crate) fn take_guest(&self) -> Option<Box<dyn fmt::Debug + Send>> {
+        let Guest::Here(guest) = std::mem::replace(&mut *self.guest(), Guest::Gone) else { return None };
+        self.alarm.driver.wake();
+        Some(guest)
+    }
+
+    /// Lets go of the runtime and its timers, of the timers once.
+    fn end_alarm(&self) {
+        if self.alarm_has_ended.swap(true, Ordering::Relaxed) {
+            drop(self.alarm.driver.take());
+        } else {
+            self.alarm.end();
+        }
+    }
+
+    fn guest(&self) -> std::sync::MutexGuard<'_, Guest> {
+        self.guest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the park of the current runtime, which has so many workers, turn the wheel. Returns the driver's task, which the
@@ -272,7 +320,8 @@ impl Wake for ByTokio {
     }
 }
 
-/// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
+/// The driver's task. It is ready when the wheel has ended, and it keeps nothing for others. If its runtime drops it before,
+/// it ends the wheel.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) turner: Arc<Turner>,
@@ -290,14 +339,22 @@ impl Future for Driver {
         if turner.alarm.is_awake() {
             turner.turn();
         }
-        if turner.alive().all(|shard| shard.has_ended()) { Poll::Ready(()) } else { Poll::Pending }
+        if turner.alive().any(|shard| !shard.has_ended()) {
+            return Poll::Pending;
+        }
+        // A task that only keeps its guest needs none of the runtime's timers.
+        turner.end_alarm();
+        turner.alarm.driver.register(cx.waker());
+        if matches!(*turner.guest(), Guest::Here(_)) { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
-        self.turner.alarm.end();
+        self.turner.end_alarm();
+        let guest = std::mem::replace(&mut *self.turner.guest(), Guest::Gone);
+        drop(guest);
     }
 }
 

@@ -43,7 +43,7 @@
 //! **hyper makes and drops a boxed sleep for every request**, instead of moving one sleep. If the head has arrived when
 //! hyper looks, the timer never enters the wheel.
 //!
-//! **hyper has no limit for** handlers, for which the feature `tower` has a layer, nor for bodies. hyper-util's `auto`
+//! **hyper has no limit for** handlers, which a [timeout](TimingWheel::timeout) bounds, nor for bodies. hyper-util's `auto`
 //! server also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
 //!
 //! Under hyper, do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard): hyper also waits for a
@@ -52,7 +52,8 @@
 //!
 //! # Precision
 //!
-//! As [`TimingWheel::sleep`]. `now` is tokio's clock, so hyper follows it when a test pauses it.
+//! As [`TimingWheel::sleep`]. `now` is the [wheel's clock](TimingWheel::current_time), so hyper follows tokio's clock where a
+//! test can pause it.
 //!
 //! # Where the wheel has ended or is full
 //!
@@ -66,7 +67,7 @@
 //! # Panics
 //!
 //! Only if tokio's timer cannot run either: outside a runtime, or on a runtime without `enable_time`. Then the task that
-//! polls the sleep panics with tokio's message, and its connection closes. With HTTP/2, tasks that read its bodies panic
+//! polls the sleep panics, as with a [timeout](TimingWheel::timeout), and its connection closes. With HTTP/2, tasks that read its bodies panic
 //! too. hyper-util's pool never again looks for idle connections to close. So give such a runtime a wheel without a bound,
 //! and shut the wheel down only after the connections have closed.
 
@@ -96,9 +97,9 @@ impl Timer for TimingWheel {
         Box::pin(SureSleep::new(self.sleep_until(deadline.into())))
     }
 
-    /// The time by the wheel's clock: tokio's, which tests can pause.
+    /// The time by the [wheel's clock](TimingWheel::current_time).
     fn now(&self) -> Instant {
-        self.shard().clock.now_as_instant().into_std()
+        self.current_time().into_std()
     }
 
     /// Moves a sleep of any wheel, as [`Sleep::reset`] does. A sleep of another timer is replaced by a sleep of this wheel.

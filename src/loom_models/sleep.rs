@@ -19,14 +19,14 @@ fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
     let shard = shards[0].clone();
     let wheel = wheel(shards, turner);
     let mut sleep = wheel.sleep(HOUR);
-    assert!(sleep.poll_wait(&mut Context::from_waker(&waker.clone().into())).is_pending());
+    assert!(sleep.poll_unconstrained(&mut Context::from_waker(&waker.clone().into())).is_pending());
     (sleep, shard, wheel)
 }
 
 /// Polls with a clone of the waker. All clones have the same address, as those of most executors do. Only the first
 /// waker of the model checker has another, so polls with it would never find that the waker is the same.
 fn poll(sleep: &mut Sleep, cx: &Context<'_>) -> Poll<Result<(), Error>> {
-    sleep.poll_wait(&mut Context::from_waker(&cx.waker().clone()))
+    sleep.poll_unconstrained(&mut Context::from_waker(&cx.waker().clone()))
 }
 
 /// Waits as another task, and starts `other` after its first poll.

@@ -10,7 +10,7 @@ use crate::telemetry::stats::Stats;
 /// [`Stats::check`](crate::Stats::check).
 ///
 /// A value equal to its limit is healthy. Without a limit any value is healthy. A wheel that has ended is never healthy,
-/// nor is one without its watchdog. Leave the rest to [`Default`], which sets no limit: more may be added.
+/// nor is one without its watchdog. Begin with [`Default`], which sets no limit.
 ///
 /// # Precision
 /// A lateness or a hold within its limit is always healthy. A longer one is healthy too if it falls into the same bucket of
@@ -29,17 +29,20 @@ use crate::telemetry::stats::Stats;
 /// let refused = wheel.try_sleep(Duration::from_secs(1));
 /// assert!(refused.is_err());
 ///
-/// let limits = Limits { pending: Some(10), refused: Some(0), ..Limits::default() };
+/// let mut limits = Limits::default();
+/// limits.pending = Some(10);
+/// limits.refused = Some(0);
 /// let unhealthy = wheel.health(&limits).unwrap_err();
 /// assert!(unhealthy.exceeds(Exceeded::Refused));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Limits {
     /// For [`Stats::pending`](crate::Stats::pending), in timers.
     pub pending: Option<usize>,
-    /// For [quantiles](super::Histogram::quantile) of [`Stats::lateness`](crate::Stats::lateness). The quantile 0.99 means
+    /// For [quantiles](crate::Histogram::quantile) of [`Stats::lateness`](crate::Stats::lateness). The quantile 0.99 means
     /// that 99 of 100 timers have to be in time. A tick is part of the lateness. If no timer has fired, none was late.
     pub lateness: Vec<(f64, Duration)>,
     /// For the longest of [`Stats::lock_holds`](crate::Stats::lock_holds).

@@ -11,13 +11,11 @@
 //! use timingwheel::{TimingWheel, monitor::Limits};
 //!
 //! let wheel = TimingWheel::new();
-//! let limits = Limits {
-//!     pending: Some(1_000_000),
-//!     lateness: vec![(0.99, Duration::from_millis(5))],
-//!     lock_hold: Some(Duration::from_millis(1)),
-//!     overdue: Some(Duration::from_millis(100)),
-//!     ..Limits::default()
-//! };
+//! let mut limits = Limits::default();
+//! limits.pending = Some(1_000_000);
+//! limits.lateness = vec![(0.99, Duration::from_millis(5))];
+//! limits.lock_hold = Some(Duration::from_millis(1));
+//! limits.overdue = Some(Duration::from_millis(100));
 //! assert_eq!(wheel.health(&limits), Ok(()));
 //!
 //! wheel.shutdown();
@@ -42,7 +40,8 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! # let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
-//! # let (mut last, limits) = (wheel.stats(), Limits { refused: Some(0), ..Limits::default() });
+//! # let (mut last, mut limits) = (wheel.stats(), Limits::default());
+//! # limits.refused = Some(0);
 //! # assert!(wheel.try_sleep(std::time::Duration::from_secs(1)).is_err());
 //! # assert!(check(&wheel, &mut last, &limits).is_err());
 //! # assert!(check(&wheel, &mut last, &limits).is_ok());
@@ -87,5 +86,4 @@
 
 mod limits;
 
-pub use crate::telemetry::histogram::Histogram;
 pub use limits::{Exceeded, Limits, Unhealthy};

@@ -106,6 +106,12 @@ fn nanos_between(earlier: std::time::Instant, later: std::time::Instant) -> i64 
     }
 }
 
+/// Whether an instant of this time may be further away than a wheel can tell.
+#[inline]
+pub(crate) fn is_beyond(at: Nanos) -> bool {
+    at.0 <= 1 || at == Nanos::MAX
+}
+
 /// The instant at the time `at`.
 pub(crate) fn instant(at: Nanos) -> Instant {
     let started = STARTED.0;

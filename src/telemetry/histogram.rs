@@ -33,7 +33,7 @@ const BUCKETS: usize = (u64::BITS - OCTAVE_BITS + 1) as usize * OCTAVE;
 ///
 /// ```
 /// use std::time::Duration;
-/// use timingwheel::monitor::Histogram;
+/// use timingwheel::Histogram;
 ///
 /// let mut lateness = Histogram::default();
 /// (1..=100).for_each(|millis| lateness.record(Duration::from_millis(millis)));

@@ -36,7 +36,7 @@ pub struct Stats {
     ///
     /// - Scheduling delay of the task is not included.
     /// - Timers that their owners polled first, during a turn, are not included.
-    /// - The deadline of a timer with a [tolerance](crate::Tolerance) is the rounded one, so its tolerance is not included.
+    /// - The deadline of a timer with a [tolerance](crate::Sleep::with_tolerance) is the rounded one, so its tolerance is not included.
     /// - A timer that was first polled, or moved, after its deadline does not count as late for that. The lateness of a
     ///   timer is at most the delay of the turn plus one tick, or plus two ticks on a busy wheel.
     pub lateness: Histogram,

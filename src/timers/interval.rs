@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{self, LONGEST};
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
 /// A tick that is taken so long after its time counts as missed, as with tokio's intervals.
@@ -57,14 +56,19 @@ impl TimingWheel {
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
         let missed_tick_behavior = MissedTickBehavior::default();
-        Interval {
-            sleep: self.sleep_until(start),
-            next: start,
-            period,
-            missed_tick_behavior,
-            tolerance: None,
-        }
+        Interval { sleep: self.sleep_until(start), next: start, period, missed_tick_behavior }
     }
+}
+
+/// What is left of `time` after as many whole periods as fit.
+fn remainder(time: Duration, period: Duration) -> Duration {
+    const NANOS_PER_SECOND: u128 = 1_000_000_000;
+    let nanos = time.as_nanos() % period.as_nanos();
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "it is at most `time`, whose parts have 64 and 32 bits"
+    )]
+    Duration::new((nanos / NANOS_PER_SECOND) as u64, (nanos % NANOS_PER_SECOND) as u32)
 }
 
 #[track_caller]
@@ -76,44 +80,14 @@ pub(crate) fn assert_period(period: Duration) {
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
-    /// At the next tick, or later by the tolerance.
     sleep: Sleep,
     /// The next tick. An instant, so that it is on the schedule however long ago that began.
     next: Instant,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
-    tolerance: Option<Tolerance>,
 }
 
 impl Interval {
-    /// With a tolerance: each tick may come late, by a time or by a share of the period. Lateness does not add up: the
-    /// schedule stays exact, and [`tick`](Self::tick) returns the instant of the schedule. A tick that is due now comes
-    /// at once. See [`Tolerance`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
-    /// use tokio::time::Instant;
-    ///
-    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
-    /// let mut refresh = TimingWheel::new().interval(minute).with_tolerance(Tolerance::share(0.125));
-    /// for n in 0..100 {
-    ///     assert_eq!(refresh.tick().await, start + n * minute);
-    ///     assert!(start.elapsed() - n * minute < minute / 8);
-    /// }
-    /// # }
-    /// ```
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = Some(tolerance);
-        self.sleep.set_tolerance(Tolerance::time(self.slack()));
-        self.schedule(self.next);
-        self
-    }
-
     /// Waits for the next tick, and returns the instant at which it was due.
     ///
     /// # Cancel safety
@@ -171,8 +145,12 @@ impl Interval {
         poll_fn(|cx| self.poll_try_tick(cx)).await
     }
 
-    fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
-        self.sleep.poll_in_budget(cx).map_ok(|()| self.take_tick())
+    /// Polls as [`poll_tick`](Self::poll_tick) does, but returns an error where that would panic.
+    ///
+    /// # Errors
+    /// As [`try_tick`](Self::try_tick).
+    pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
+        self.sleep.poll_wait(cx).map_ok(|()| self.take_tick())
     }
 
     /// Takes the tick that has come due, and puts the next on the schedule.
@@ -182,10 +160,7 @@ impl Interval {
         let next = match self.missed_tick_behavior {
             MissedTickBehavior::Delay if late_by > self.missed_after() => self.after(now, period),
             MissedTickBehavior::Skip if late_by > self.missed_after() => {
-                // Less than the period. If that exceeds 64 bits, it has not passed yet.
-                let since = u64::try_from(late_by.as_nanos() % period.as_nanos());
-                let since = Duration::from_nanos(since.expect("less than the time of a clock"));
-                self.after(now, period - since)
+                self.after(now, period - remainder(late_by, period))
             }
             _ => self.after(tick, period),
         };
@@ -194,7 +169,7 @@ impl Interval {
         tick
     }
 
-    /// Puts the next tick at `next`, or later by as much as it may be.
+    /// Puts the next tick at `next`.
     fn schedule(&mut self, next: Instant) {
         self.next = next;
         Pin::new(&mut self.sleep).reset(next);
@@ -207,11 +182,6 @@ impl Interval {
     /// `duration` after `instant`, or an instant that never comes.
     fn after(&self, instant: Instant, duration: Duration) -> Instant {
         instant.checked_add(duration).unwrap_or_else(|| clock::instant(Nanos::MAX))
-    }
-
-    /// How late a tick may be.
-    fn slack(&self) -> Duration {
-        self.tolerance.map_or(Duration::ZERO, |tolerance| tolerance.of(self.period))
     }
 
     /// Puts the next tick one period from now.
@@ -241,7 +211,7 @@ impl Interval {
     }
 
     /// Sets how missed ticks are handled. A tick is missed if it is taken more than 5 ms after it was due. If the wheel's
-    /// tick is longer than 5 ms, that counts instead. A tolerance is added.
+    /// tick is longer than 5 ms, that counts instead.
     pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
@@ -260,13 +230,10 @@ impl Interval {
     pub fn set_period(&mut self, period: Duration) {
         assert_period(period);
         self.period = period;
-        if self.tolerance.is_some() {
-            self.sleep.set_tolerance(Tolerance::time(self.slack()));
-        }
     }
 
     /// How late a tick has to be to count as missed.
     fn missed_after(&self) -> Duration {
-        MISSED_AFTER.max(self.sleep.tick()).saturating_add(self.slack())
+        MISSED_AFTER.max(self.sleep.tick())
     }
 }

@@ -19,8 +19,7 @@ use crate::error::Error;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{Clock, FromNow, has_test_util, instant, nanos};
 use crate::platform::wakers::WakerId;
-use crate::runtime_wheel::shard_for;
-use crate::timers::tolerance::Tolerance;
+use crate::runtime_wheel::with_current;
 use crate::wheel::{Nanos, Resolution};
 
 impl TimingWheel {
@@ -34,7 +33,7 @@ impl TimingWheel {
     ///
     /// # Cancel safety
     /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
-    /// shard keep their wakers and their memory, for at most a second. The next timer reuses the entry of one of
+    /// shard keep their wakers and their memory, for at most a second while the runtime runs. The next timer reuses the entry of one of
     /// them. Each of the others, at most 13, was dropped on another thread than the one that made it, or was among the
     /// oldest of tens of thousands. A thread that later polls or drops a timer may drop these wakers, and does not see
     /// their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
@@ -138,15 +137,12 @@ enum Timer {
     },
 }
 
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Sleep>() <= 40);
-
 impl Timer {
     /// The timer of a sleep by name, now that it needs a wheel.
     #[inline(never)]
     #[track_caller]
-    fn found(from: Instant, after: Duration, waker: Option<&Waker>) -> Self {
-        let (shard, made) = (shard_for(waker), nanos(from));
+    fn found(from: Instant, after: Duration) -> Self {
+        let (shard, made) = (with_current(|wheel| wheel.shard().clone()), nanos(from));
         // The clock by which it was made may be paused, and the wheel's another one.
         let is_known = !after.is_zero() && !has_test_util();
         Self::OfWheel { shard, state: State::idle(made.after(after), is_known.then_some(made), None) }
@@ -174,12 +170,12 @@ impl Sleep {
         }
     }
 
-    /// The shard and the state. A sleep by name gets a shard here, for the task of `waker`, if it has none.
+    /// The shard and the state. A sleep by name gets a shard here if it has none.
     #[inline(always)]
     #[track_caller]
-    fn on_wheel(&mut self, waker: Option<&Waker>) -> (&Arc<Shard>, &mut State) {
+    fn on_wheel(&mut self) -> (&Arc<Shard>, &mut State) {
         if let Timer::ByName { from, after } = self.timer {
-            self.timer = Timer::found(from, after, waker);
+            self.timer = Timer::found(from, after);
         }
         match &mut self.timer {
             Timer::OfWheel { shard, state } => (shard, state),
@@ -218,11 +214,10 @@ impl Sleep {
 
 // Polling.
 impl Sleep {
-    /// Waits as the future does, but returns an error where that would panic. It spends a unit of the task's cooperative
-    /// budget too, so a loop over timers that are due lets other tasks run.
+    /// Waits as the future does, but returns an error where that would panic.
     ///
     /// # Cancel safety
-    /// Nothing but the sleep is lost. To wait for it again, use [`poll_wait`](Self::poll_wait).
+    /// Nothing is lost. The sleep can be awaited again.
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if the wheel was full.
@@ -239,21 +234,22 @@ impl Sleep {
     /// use timingwheel::TimingWheel;
     ///
     /// let wheel = TimingWheel::new();
+    /// let mut sleep = wheel.sleep(Duration::from_secs(60));
     /// tokio::select! {
-    ///     result = wheel.sleep(Duration::from_secs(60)).wait() => assert!(result.unwrap_err().is_shutdown()),
+    ///     result = sleep.wait() => assert!(result.unwrap_err().is_shutdown()),
     ///     () = async { wheel.shutdown(); std::future::pending().await } => {}
     /// }
     /// # }
     /// ```
-    pub async fn wait(mut self) -> Result<(), Error> {
-        poll_fn(|cx| self.poll_in_budget(cx)).await
+    pub async fn wait(&mut self) -> Result<(), Error> {
+        poll_fn(|cx| self.poll_wait(cx)).await
     }
 
-    /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
-    /// cooperative budget.
+    /// Polls as the future does, but returns an error where that would panic.
     ///
-    /// With a waker of your own for each timer, one task can look after any number of timers: the example `cache` does
-    /// that.
+    /// If the sleep is ready, this spends a unit of the task's cooperative budget. Without budget it is pending, and wakes
+    /// the task. So a loop over sleeps that are due lets other tasks run. With a waker that is not the task's, use
+    /// [`poll_unconstrained`](Self::poll_unconstrained).
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if the wheel was full.
@@ -263,14 +259,6 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx.waker()) }
-    }
-
-    /// As [`poll_wait`](Self::poll_wait), but spends a unit of the task's cooperative budget, and is pending where
-    /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) {
             return Poll::Pending;
         }
@@ -281,6 +269,23 @@ impl Sleep {
         let result = ready!(self.poll_changed(cx.waker()));
         ready!(coop::poll_proceed(cx)).made_progress();
         Poll::Ready(result)
+    }
+
+    /// Polls as [`poll_wait`](Self::poll_wait) does, but has nothing to do with the task's cooperative budget. For wakers of
+    /// your own: what they wake is not the task that polls here.
+    ///
+    /// With such a waker for each timer, one task can look after any number of timers. It has to let other tasks run
+    /// itself, for instance by [`consume_budget`](tokio::task::coop::consume_budget).
+    ///
+    /// # Errors
+    /// If the wheel ended before the deadline, or if the wheel was full.
+    ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there.
+    #[inline]
+    #[track_caller]
+    pub fn poll_unconstrained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx.waker()) }
     }
 
     /// Whether nothing has happened since a poll by the same waker.
@@ -298,7 +303,7 @@ impl Sleep {
     #[inline(never)]
     #[track_caller]
     fn poll_changed(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        let (shard, state) = self.on_wheel(Some(waker));
+        let (shard, state) = self.on_wheel();
         let result = match *state {
             State::Other(Other::Idle { phase: Phase::Elapsed, .. }) => Ok(()),
             State::Other(Other::Idle { .. }) => ready!(state.arm(shard, waker)),
@@ -325,7 +330,7 @@ impl Sleep {
 
     /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
     pub(crate) fn try_admit(mut self) -> Result<Self, Error> {
-        let (shard, state) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel();
         if shard.has_ended() {
             return Err(Error::shutdown());
         }
@@ -350,8 +355,7 @@ impl Sleep {
     ///
     /// If the sleep is not pinned, call `Pin::new(&mut sleep).reset(deadline)`.
     ///
-    /// A sleep [with a tolerance](Self::with_tolerance) keeps the tolerance, which then counts for the new deadline. If
-    /// the tolerance was a share, the sleep keeps the time that the share came to.
+    /// A sleep [with a tolerance](Self::with_tolerance) keeps it, also for the new deadline.
     ///
     /// # Examples
     ///
@@ -417,21 +421,20 @@ impl Sleep {
     /// Moves the deadline to `to`. `now` is the time, if the caller has just read the clock: then neither this nor the next
     /// poll reads it, unless a paused clock was seen, which may jump before that poll.
     pub(crate) fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
-        let (shard, state) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel();
         state.move_to(shard, to, now);
     }
 
     /// The time by the wheel's clock. A sleep by name gets its wheel here.
     #[track_caller]
     pub(super) fn now_on_wheel(&mut self) -> Nanos {
-        self.on_wheel(None).0.clock.now()
+        self.on_wheel().0.clock.now()
     }
 
-    /// Sets the tolerance of later deadlines, which is a time.
-    pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
-        let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
-        let (shard, state) = self.on_wheel(None);
-        let new = shard.resolution.grid_within(within);
+    /// Sets the tolerance of later deadlines.
+    pub(crate) fn set_tolerance(&mut self, tolerance: Duration) {
+        let (shard, state) = self.on_wheel();
+        let new = shard.resolution.grid_within(Nanos::from_duration(tolerance));
         state.set_grid(new);
     }
 }
@@ -450,6 +453,11 @@ impl Sleep {
 
     fn of_wheel(&self) -> &Arc<Shard> {
         self.shard().expect("made by a wheel")
+    }
+
+    /// The name of its wheel; empty for a sleep by name that has none yet.
+    pub(crate) fn wheel_name(&self) -> &str {
+        self.shard().map_or("", |shard| shard.wheel_name())
     }
 
     /// The wheel's clock. Only for a sleep that was made by a wheel.
@@ -489,7 +497,7 @@ impl Sleep {
 
     /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
     pub(crate) fn take_waker(&mut self) -> Option<Waker> {
-        let (shard, state) = self.on_wheel(None);
+        let (shard, state) = self.on_wheel();
         let (key, deadline) = state.entry()?;
         *state = State::idle(deadline, None, state.grid());
         shard.cancel(key, deadline)
@@ -505,7 +513,7 @@ impl Future for Sleep {
     #[inline]
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.poll_in_budget(cx)) {
+        match ready!(self.poll_wait(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(error) => {
                 panic!("a `Sleep` cannot wait for its deadline: {error}")

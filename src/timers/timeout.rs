@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures::future::FusedFuture;
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
 use tokio::task::coop;
 use tokio::time::{self, Instant};
 
-use crate::error::Elapsed;
+use crate::error::{Elapsed, Error};
 use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 
 impl TimingWheel {
     /// Awaits `future`, for at most `duration` from now.
@@ -38,8 +38,10 @@ impl TimingWheel {
     /// [`try_sleep(d)?.limiting(future)`](Sleep::limiting) refuses instead.
     ///
     /// # Panics
-    /// If `future` does, for example if it awaits a [`Sleep`] of the same wheel when that wheel ends. Also if the wheel
-    /// has ended or is full, and tokio has no timers either: outside a runtime, or on one without `enable_time`.
+    /// If `future` does, for example if it awaits a [`Sleep`] of the same wheel when that wheel ends.
+    ///
+    /// Also if the timeout has to wait, its wheel has ended or is full, and tokio has no timer for it. Outside of a tokio
+    /// runtime the message names the wheel and the line of the `.await`. On a runtime without `enable_time` it is tokio's.
     ///
     /// # Examples
     ///
@@ -139,6 +141,12 @@ impl<F> Timeout<F> {
         &mut self.future
     }
 
+    /// The future within, pinned.
+    #[must_use]
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut F> {
+        self.project().future
+    }
+
     /// The future within, now without a deadline.
     #[must_use]
     pub fn into_inner(self) -> F {
@@ -151,7 +159,7 @@ impl<F> Timeout<F> {
         self.deadline.sleep.deadline()
     }
 
-    /// Lets the time be up later, by less than `tolerance`, as [`Sleep::with_tolerance`] does for a sleep.
+    /// Lets the time be up later, by less than `tolerance`, as [`Sleep::with_tolerance`] does.
     ///
     /// # Panics
     /// As [`time::sleep`](crate::time::sleep), for a timeout that is made there.
@@ -162,18 +170,18 @@ impl<F> Timeout<F> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// use std::{future, time::Duration};
-    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use timingwheel::TimingWheel;
     /// use tokio::time::Instant;
     ///
     /// let wheel = TimingWheel::new();
     /// let start = Instant::now();
     /// let call = wheel.timeout(Duration::from_secs(60), future::pending::<()>());
-    /// assert!(call.with_tolerance(Tolerance::share(0.05)).await.is_err());
+    /// assert!(call.with_tolerance(Duration::from_secs(3)).await.is_err());
     /// assert!((60..63).contains(&start.elapsed().as_secs()));
     /// # }
     /// ```
     #[track_caller]
-    pub fn with_tolerance(self, tolerance: Tolerance) -> Self {
+    pub fn with_tolerance(self, tolerance: Duration) -> Self {
         Self { deadline: SureSleep::new(self.deadline.sleep.with_tolerance(tolerance)), ..self }
     }
 
@@ -217,6 +225,7 @@ impl<F> Timeout<F> {
 impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
+    #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
@@ -275,14 +284,17 @@ impl SureSleep {
     /// elapsed has to let others run.
     ///
     /// # Panics
-    /// If the wheel cannot run it and tokio has no timers here.
+    /// If the wheel cannot run it and tokio has no timer here.
     #[inline]
+    #[track_caller]
     pub(crate) fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         if !had_budget {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
-        if self.by_tokio.is_some() || ready!(self.sleep.poll_wait(cx)).is_err() {
-            ready!(self.poll_by_tokio(cx));
+        if let Some(by_tokio) = &mut self.by_tokio {
+            ready!(by_tokio.poll(cx));
+        } else if let Err(error) = ready!(self.sleep.poll_unconstrained(cx)) {
+            ready!(self.begin_by_tokio(error).poll(cx));
         }
         if coop::has_budget_remaining() {
             ready!(coop::poll_proceed(cx)).made_progress();
@@ -291,13 +303,25 @@ impl SureSleep {
     }
 
     #[cold]
-    fn poll_by_tokio(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let deadline = self.sleep.deadline();
-        let by_tokio = self.by_tokio.get_or_insert_with(|| {
-            Box::new(ByTokio { sleep: Box::pin(time::sleep_until(deadline)), waker: cx.waker().clone() })
-        });
-        by_tokio.waker.clone_from(cx.waker());
-        pin!(coop::unconstrained(by_tokio.sleep.as_mut())).poll(cx)
+    #[track_caller]
+    fn begin_by_tokio(&mut self, error: Error) -> &mut ByTokio {
+        if Handle::try_current().is_err() {
+            panic!(
+                "a time limit on the wheel `{}` cannot wait: {error}; and tokio has no timer for it, because this thread \
+                 is not within a tokio runtime",
+                self.sleep.wheel_name()
+            );
+        }
+        // Not in a closure, in which a panic of tokio's would not name the caller.
+        let sleep = Box::pin(time::sleep_until(self.sleep.deadline()));
+        self.by_tokio.insert(Box::new(ByTokio { sleep, waker: Waker::noop().clone() }))
+    }
+}
+
+impl ByTokio {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.waker.clone_from(cx.waker());
+        pin!(coop::unconstrained(self.sleep.as_mut())).poll(cx)
     }
 }
 

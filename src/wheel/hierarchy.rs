@@ -96,12 +96,14 @@ impl<T> Hierarchy<T> {
     }
 
     /// For how many entries the wheel holds memory.
+    #[doc(hidden)]
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.entries.capacity()
     }
 
     /// How many levels there are up to the coarsest that a deadline has needed so far, level 0 included.
+    #[doc(hidden)]
     #[must_use]
     pub const fn levels(&self) -> usize {
         self.levels.count()
@@ -109,6 +111,7 @@ impl<T> Hierarchy<T> {
 
     /// How many times an entry has moved to another bucket because its own came up. Moves by
     /// [`reschedule`](Self::reschedule) do not count.
+    #[doc(hidden)]
     #[must_use]
     pub const fn cascaded(&self) -> u64 {
         self.cascaded
@@ -231,7 +234,8 @@ impl<T> Hierarchy<T> {
 
     /// The time at which [`advance`](Self::advance) next has something to do, or `None` if nothing is pending.
     ///
-    /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade.
+    /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade. This takes
+    /// emptied buckets out of the queue, so it needs the wheel for itself.
     #[must_use]
     pub fn next_expiration(&mut self) -> Option<Nanos> {
         self.levels.next_slot().map(|(_, expiration)| expiration)
@@ -239,6 +243,7 @@ impl<T> Hierarchy<T> {
 
     /// All entries with deadlines up to this time have been handed out, except entries that were moved since then to a
     /// deadline in the past.
+    #[doc(hidden)]
     #[must_use]
     pub fn handed_out_through(&self) -> Nanos {
         self.levels.handed_out_through()

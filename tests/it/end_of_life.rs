@@ -18,7 +18,7 @@ use crate::panic_place::panic_text;
 use crate::{DAY, HANG_GUARD, ms, runtime};
 
 fn poll_wait(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
-    sleep.enter(|cx, mut sleep| sleep.poll_wait(cx))
+    sleep.enter(|cx, mut sleep| sleep.poll_unconstrained(cx))
 }
 
 /// A sleep that is pending in its wheel.
@@ -154,7 +154,7 @@ async fn after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed() {
     let wheel = TimingWheel::new();
     let mut told = registered(&wheel, ms(10));
     let mut woken = registered(&wheel, ms(10));
-    let unpolled = wheel.sleep(ms(10));
+    let mut unpolled = wheel.sleep(ms(10));
     wheel.shutdown();
     assert_ready_err!(poll_wait(&mut told));
     advance(ms(10)).await;
@@ -224,7 +224,12 @@ fn when_the_runtime_ends_tasks_of_another_runtime_do_not_hang() {
     for workers in [0, 2] {
         let (ours, other) = (runtime(workers), runtime(2));
         let wheel = ours.block_on(async { TimingWheel::new() });
-        let calls: Vec<_> = (0..1_000).map(|_| other.spawn(wheel.sleep(DAY).wait())).collect();
+        let calls: Vec<_> = (0..1_000)
+            .map(|_| {
+                let mut sleep = wheel.sleep(DAY);
+                other.spawn(async move { sleep.wait().await })
+            })
+            .collect();
         other.block_on(async {
             while wheel.pending() < 1_000 {
                 yield_now().await;

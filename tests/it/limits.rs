@@ -97,3 +97,18 @@ async fn a_lone_timer_does_not_wait_for_the_end_of_a_long_tick() {
     tokio::time::timeout(Duration::from_secs(30), sleep).await.expect("it waits for a day");
     assert!(Instant::now() >= deadline);
 }
+
+#[test]
+fn a_wheel_is_built_on_a_runtime_that_the_thread_is_not_within_and_handles_tell_whose_they_are() {
+    for workers in [0, 2] {
+        let runtime = crate::runtime(workers);
+        let wheel = TimingWheel::builder().build_on(runtime.handle()).unwrap();
+        let other = TimingWheel::builder().build_on(runtime.handle()).unwrap();
+        assert_eq!(wheel.runtime_id(), runtime.handle().id());
+        assert!(wheel.same_wheel(&wheel.clone()) && !wheel.same_wheel(&other));
+        runtime.block_on(wheel.sleep(ms(1)));
+        assert_eq!((wheel.stats().fired, other.stats().fired), (1, 0));
+    }
+    let zero = TimingWheel::builder().shards(0);
+    assert!(matches!(zero.build_on(crate::runtime(0).handle()), Err(BuildError::Shards { .. })));
+}

@@ -37,8 +37,6 @@ mod time_shutdown;
 mod time_try;
 mod timeout;
 mod tolerance;
-mod tolerance_elsewhere;
-mod tolerance_kept;
 
 // Wheels.
 mod busy_runtime;
@@ -64,8 +62,6 @@ mod metrics;
 // `pause`, `resume` and `advance` are part of what is switched.
 #[cfg(feature = "test-util")]
 mod switch;
-#[cfg(feature = "tower")]
-mod tower_services;
 #[cfg(feature = "tracing")]
 mod tracing;
 

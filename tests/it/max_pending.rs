@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel, Tolerance};
+use timingwheel::{Sleep, TimingWheel};
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
@@ -147,7 +147,7 @@ async fn a_refused_sleep_can_be_awaited_again_when_there_is_a_place() {
     let wheel = bounded(1);
     let holder = place(&wheel, DAY);
     let mut refused = wheel.sleep(ms(10));
-    assert!(future::poll_fn(|cx| refused.poll_wait(cx)).await.unwrap_err().is_at_capacity());
+    assert!(future::poll_fn(|cx| refused.poll_unconstrained(cx)).await.unwrap_err().is_at_capacity());
     drop(holder);
     assert_eq!(refused.wait().await, Ok(()));
 }
@@ -161,7 +161,7 @@ async fn a_sleep_whose_deadline_passed_before_its_first_poll_needs_and_takes_no_
     let _place = place(&wheel, DAY);
     assert_full(&wheel);
     // A deadline to which no turn has come.
-    let late = wheel.sleep(ms(1));
+    let mut late = wheel.sleep(ms(1));
     std::thread::sleep(ms(2));
     assert_eq!(late.wait().await, Ok(()));
 }
@@ -273,13 +273,22 @@ async fn what_is_refused_becomes_an_error_by_a_question_mark() {
 async fn a_timer_whose_tolerance_is_ended_keeps_its_place_and_its_task_sleeps_on() {
     let wheel = bounded(1);
     let minute = Duration::from_secs(60);
-    let mut sleep = spawn(wheel.sleep(minute).with_tolerance(Tolerance::time(ms(10_000))));
-    assert_pending!(sleep.poll());
-    let exact = Instant::now() + minute;
-    Pin::new(&mut *sleep).reset_with_tolerance(exact, Tolerance::time(Duration::ZERO));
+    let (mut task, exact) = (spawn(()), Instant::now() + minute);
+    let mut sleep = wheel.sleep(minute).with_tolerance(ms(10_000));
+    assert_pending!(task.enter(|cx, _| sleep.poll_wait(cx)));
+    let mut sleep = sleep.with_tolerance(Duration::ZERO);
+    Pin::new(&mut sleep).reset(exact);
     assert_full(&wheel);
-    assert!(!sleep.is_woken());
-    assert_pending!(sleep.poll());
+    assert!(!task.is_woken());
+    assert_pending!(task.enter(|cx, _| sleep.poll_wait(cx)));
     sleep.await;
     assert_eq!(Instant::now(), exact);
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_io_error_that_carries_it() {
+    let refused = bounded(0).try_sleep(DAY).unwrap_err();
+    let error = std::io::Error::from(refused);
+    assert_eq!(error.kind(), std::io::ErrorKind::Other);
+    assert_eq!(error.downcast::<timingwheel::Error>().unwrap(), refused);
 }

@@ -137,14 +137,14 @@ async fn only_the_waker_of_the_last_poll_is_woken() {
     let wheel = TimingWheel::new();
     let mut sleep = wheel.sleep(ms(10));
     let (mut first, mut second) = (task::spawn(()), task::spawn(()));
-    assert_pending!(first.enter(|cx, _| sleep.poll_wait(cx)));
-    assert_pending!(second.enter(|cx, _| sleep.poll_wait(cx)));
+    assert_pending!(first.enter(|cx, _| sleep.poll_unconstrained(cx)));
+    assert_pending!(second.enter(|cx, _| sleep.poll_unconstrained(cx)));
     assert_eq!(first.waker_ref_count(), 1, "the waker of the first poll is let go");
     advance(ms(10)).await;
     assert!(!first.is_woken());
     assert!(second.is_woken());
     assert_eq!(second.waker_ref_count(), 1, "the waker that was woken is let go");
-    assert_ready_ok!(first.enter(|cx, _| sleep.poll_wait(cx)));
+    assert_ready_ok!(first.enter(|cx, _| sleep.poll_unconstrained(cx)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +167,7 @@ async fn it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped() 
     assert_pending!(sleep.poll());
     assert_eq!(wheel.pending(), 1);
     let mut waker = task::spawn(());
-    assert_pending!(waker.enter(|cx, _| sleep.poll_wait(cx)));
+    assert_pending!(waker.enter(|cx, _| sleep.poll_unconstrained(cx)));
     assert_eq!(waker.waker_ref_count(), 2);
     drop(sleep);
     assert_eq!(wheel.pending(), 0);
@@ -265,20 +265,32 @@ async fn it_can_be_sent_shared_moved_and_printed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sleep_is_left_when_a_wait_for_it_is_dropped_or_has_ended() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut sleep = wheel.sleep(ms(20));
+    assert_pending!(task::spawn(sleep.wait()).poll());
+    assert_eq!((sleep.wait().await, start.elapsed()), (Ok(()), ms(20)));
+    sleep.reset_after(ms(10));
+    assert_eq!((sleep.wait().await, start.elapsed()), (Ok(()), ms(30)));
+    assert_eq!((wheel.stats().fired, wheel.pending()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_task_that_only_ever_finds_its_timers_due_lets_others_run_however_it_waits() {
     let wheel = TimingWheel::new();
-    for tries in [false, true] {
+    for way in ["await", "wait", "poll_wait"] {
         let others = tokio::spawn(async {});
         let mut rounds = 0;
         while !others.is_finished() {
-            let due = wheel.sleep(Duration::ZERO);
-            if tries {
-                due.wait().await.unwrap();
-            } else {
-                due.await;
+            let mut due = wheel.sleep(Duration::ZERO);
+            match way {
+                "await" => due.await,
+                "wait" => due.wait().await.unwrap(),
+                _ => std::future::poll_fn(|cx| due.poll_wait(cx)).await.unwrap(),
             }
             rounds += 1;
-            assert!(rounds < 10_000, "nobody else has run");
+            assert!(rounds < 10_000, "nobody else has run: {way}");
         }
     }
 }

@@ -525,7 +525,8 @@ macro_rules! assert_has_a_stream_within {
         assert!(!adapter.is_terminated());
         assert_eq!(adapter.get_ref().size_hint(), (3, Some(3)));
         assert_eq!(adapter.get_mut().next().await, Some(1));
-        assert_eq!(adapter.into_inner().collect::<Vec<_>>().await, [2, 3]);
+        assert_eq!(Pin::new(&mut adapter).get_pin_mut().next().await, Some(2));
+        assert_eq!(adapter.into_inner().collect::<Vec<_>>().await, [3]);
     };
 }
 

@@ -1,6 +1,8 @@
 //! `timingwheel::time`: the names of `tokio::time`, on a wheel that belongs to the current runtime.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -8,6 +10,7 @@ use timingwheel::time::{self, Instant, MissedTickBehavior, error::Elapsed};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::panic_place::panic_in;
+use crate::{DAY, runtime};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -61,6 +64,69 @@ fn each_runtime_has_a_wheel_of_its_own() {
     second.block_on(time_passes());
     first.block_on(time_passes());
     assert_eq!((of_first.stats().fired, of_second.stats().fired), (2, 1));
+}
+
+/// Arms a timer by name, which has to stand on `wheel`, and drops it, so that a spare is left there.
+fn arm_and_drop(wheel: &TimingWheel, cx: &mut Context<'_>) {
+    let before = wheel.pending();
+    let mut sleep = Box::pin(time::sleep(DAY));
+    assert!(sleep.as_mut().poll(cx).is_pending());
+    assert_eq!(wheel.pending(), before + 1, "the timer stands on another wheel");
+}
+
+#[test]
+fn a_timer_stands_on_the_wheel_of_the_runtime_that_is_current_when_it_is_armed() {
+    for (home, visited) in [(1, 1), (0, 1), (1, 0), (0, 0)] {
+        let (home, visited) = (runtime(home), runtime(visited));
+        let wheel_of = |runtime: &Runtime| {
+            let _entered = runtime.enter();
+            time::wheel()
+        };
+        let wheels = (wheel_of(&home), wheel_of(&visited));
+        let visited = visited.handle();
+        // A task or a `block_on` enters another runtime in each poll, as tokio-util's `TokioContext` does.
+        let visits = |mut polls: usize| {
+            let (wheels, visited) = (wheels.clone(), visited.clone());
+            poll_fn(move |cx| {
+                arm_and_drop(&wheels.0, cx);
+                let entered = visited.enter();
+                arm_and_drop(&wheels.1, cx);
+                drop(entered);
+                arm_and_drop(&wheels.0, cx);
+                cx.waker().wake_by_ref();
+                polls -= 1;
+                if polls > 0 { Poll::Pending } else { Poll::Ready(()) }
+            })
+        };
+        home.block_on(home.spawn(visits(3))).expect("each timer stands on its own wheel");
+        home.block_on(visits(3));
+    }
+}
+
+#[test]
+fn a_timer_outlives_the_runtime_that_its_task_has_left() {
+    let (home, visited) = (runtime(1), runtime(1));
+    let handle = visited.handle().clone();
+    let wheel = {
+        let _entered = visited.enter();
+        time::wheel()
+    };
+    let (armed, visit_ends) = std::sync::mpsc::channel();
+    let task = home.spawn(async move {
+        poll_fn(|cx| {
+            let _entered = handle.enter();
+            arm_and_drop(&wheel, cx);
+            Poll::Ready(())
+        })
+        .await;
+        let mut sleep = Box::pin(time::sleep(Duration::from_millis(200)));
+        assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_pending())).await);
+        armed.send(()).expect("the test waits");
+        sleep.await;
+    });
+    visit_ends.recv().expect("it is armed");
+    visited.shutdown_background();
+    home.block_on(task).expect("the timer's own runtime goes on");
 }
 
 async fn time_passes() {

@@ -11,7 +11,8 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn what_is_made_after_a_shutdown_is_on_another_wheel_and_what_was_pending_is_told() {
     for _ in 0..3 {
-        let (told, pending) = tokio::join!(time::sleep(SECOND).wait(), async { time::wheel().shutdown() });
+        let mut sleep = time::sleep(SECOND);
+        let (told, pending) = tokio::join!(sleep.wait(), async { time::wheel().shutdown() });
         assert!(told.unwrap_err().is_shutdown());
         assert_eq!(pending, 1);
 

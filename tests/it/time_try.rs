@@ -53,7 +53,7 @@ fn what_a_runtime_drops_as_it_ends_is_told_of_the_end_and_leaves_no_wheel_behind
             // Tasks are dropped in any order, so the driver may still have been there. It has gone by now.
             let tried = told.recv().expect("dropped");
             let refused = match tried {
-                Ok(mut sleep) => assert_ready!(task::spawn(()).enter(|cx, _| sleep.poll_wait(cx))),
+                Ok(mut sleep) => assert_ready!(task::spawn(()).enter(|cx, _| sleep.poll_unconstrained(cx))),
                 Err(error) => Err(error),
             };
             assert!(refused.is_err_and(|error| error.is_shutdown()));

@@ -14,8 +14,9 @@ use tokio::task::coop;
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready_err, assert_ready_ok, task};
 
+use crate::panic_place::panic_in;
 use crate::streams::spend_budget;
-use crate::{DAY, ms};
+use crate::{DAY, ms, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_ready_at_once_never_touches_the_wheel() {
@@ -136,6 +137,7 @@ async fn the_future_can_be_looked_at_changed_and_taken_out() {
     assert_pending!(task::spawn(&mut call).poll());
     assert_eq!(wheel.pending(), 2);
     let start = Instant::now();
+    std::pin::Pin::new(&mut call).get_pin_mut().reset(Instant::now() + ms(30));
     let inner = call.into_inner();
     assert_eq!(wheel.pending(), 1);
     inner.await;
@@ -238,4 +240,30 @@ async fn its_debug_form_shows_what_is_in_it() {
     let text = format!("{:?}", TimingWheel::new().timeout(ms(1), future::ready(7)));
     assert!(text.starts_with("Timeout { future: Ready(Some(7)), deadline: Sleep { "), "{text}");
     assert!(text.ends_with("state: Waiting }"), "{text}");
+}
+
+#[test]
+fn on_a_plain_thread_a_timeout_that_its_wheel_cannot_run_panics_with_the_wheels_name_at_the_callers_line() {
+    let runtime = runtime(1);
+    for (ends, why) in [(false, "is full (max_pending = 0)"), (true, "has ended")] {
+        let wheel = {
+            let _entered = runtime.enter();
+            TimingWheel::builder().name("calls").max_pending(0).build().unwrap()
+        };
+        if ends {
+            wheel.shutdown();
+        }
+        assert_eq!(
+            assert_ready_ok!(task::spawn(wheel.timeout(DAY, async { 1 })).poll()),
+            1,
+            "it does not have to wait"
+        );
+        assert_ready_err!(task::spawn(wheel.timeout(Duration::ZERO, future::pending::<()>())).poll());
+        let call = async { wheel.timeout(DAY, future::pending::<()>()).await };
+        let panic = panic_in(|| task::spawn(call).poll()).unwrap();
+        assert_eq!((&*panic.file, panic.line), (file!(), line!() - 2));
+        for text in ["on the wheel `calls` cannot wait", why, "not within a tokio runtime"] {
+            assert!(panic.text.contains(text), "{panic:?}");
+        }
+    }
 }

@@ -1,11 +1,10 @@
 //! Timers that may be late, on the paused clock. `hierarchy_model` tests the greatest lateness, in every mixture.
 
 use std::future;
-use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel, Tolerance};
+use timingwheel::{Sleep, TimingWheel};
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -13,10 +12,6 @@ use crate::ms;
 
 pub(crate) const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
-}
-
-pub(crate) fn eighth() -> Tolerance {
-    Tolerance::share(0.125)
 }
 
 /// On no grid.
@@ -31,7 +26,7 @@ pub(crate) fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
 }
 
 /// The lateness of a timer with this delay.
-async fn lateness(wheel: &TimingWheel, delay: Duration, tolerance: Tolerance) -> Duration {
+async fn lateness(wheel: &TimingWheel, delay: Duration, tolerance: Duration) -> Duration {
     let start = Instant::now();
     wheel.sleep(delay).with_tolerance(tolerance).await;
     start.elapsed().checked_sub(delay).expect("it is not early")
@@ -41,24 +36,18 @@ async fn lateness(wheel: &TimingWheel, delay: Duration, tolerance: Tolerance) ->
 async fn a_tolerant_sleep_is_never_early_and_late_by_less_than_it_may_be() {
     let wheel = TimingWheel::new();
     for delay in [1, 63, 64, 100, 999, 1_000, 5_003, 30_000, 60_001, 300_000, 86_400_000].map(ms) {
-        for share in [0.01, 0.05, 0.125, 0.5, 1.0] {
-            let late = lateness(&wheel, delay, Tolerance::share(share)).await;
-            assert!(late < delay.mul_f64(share).max(ms(1)), "{delay:?} with {share}: {late:?}");
-        }
-        for tolerance in [ms(1), ms(20), secs(1), secs(100)] {
-            let late = lateness(&wheel, delay, Tolerance::time(tolerance)).await;
-            assert!(late < tolerance, "{delay:?} with {tolerance:?}: {late:?}");
+        for tolerance in [delay / 100, delay / 8, delay, ms(1), ms(20), secs(1), secs(100)] {
+            let late = lateness(&wheel, delay, tolerance).await;
+            assert!(late < tolerance.max(ms(1)), "{delay:?} with {tolerance:?}: {late:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tolerance_of_less_than_a_tick_is_none() {
+async fn a_tolerance_of_less_than_two_ticks_is_none() {
     let wheel = TimingWheel::new();
     advance(Duration::from_micros(300)).await;
-    for tolerance in
-        [Tolerance::time(Duration::from_micros(999)), Tolerance::share(0.0), Tolerance::share(0.000_01)]
-    {
+    for tolerance in [Duration::ZERO, Duration::from_micros(999), Duration::from_micros(1_999)] {
         let delay = Duration::from_micros(30_000_400);
         let sleep = wheel.sleep(delay);
         let deadline = sleep.deadline();
@@ -72,7 +61,7 @@ async fn tolerant_sleeps_with_near_deadlines_wake_at_the_same_instant_and_never_
     let start = Instant::now();
     let tasks: Vec<_> = (0..4_000)
         .map(|n| {
-            let sleep = wheel.sleep(secs(60) + ms(n)).with_tolerance(eighth());
+            let sleep = wheel.sleep(secs(60) + ms(n)).with_tolerance(secs(60) / 8);
             let deadline = sleep.deadline();
             tokio::spawn(async move {
                 sleep.await;
@@ -94,7 +83,7 @@ async fn tolerant_sleeps_with_near_deadlines_wake_at_the_same_instant_and_never_
 async fn the_deadline_is_the_instant_at_which_it_is_ready() {
     let wheel = TimingWheel::new();
     let exact = Instant::now() + secs(31);
-    let mut sleep = registered(wheel.sleep_until(exact).with_tolerance(eighth()));
+    let mut sleep = registered(wheel.sleep_until(exact).with_tolerance(secs(4)));
     let deadline = sleep.deadline();
     assert!(deadline > exact, "31 s from a wheel's beginning lie on no grid of 2 s");
     advance(deadline - Instant::now() - ms(1)).await;
@@ -111,11 +100,9 @@ async fn zero_and_past_deadlines_stay_as_they_are() {
     advance(secs(100)).await;
     let now = Instant::now();
     for deadline in [now, now - secs(50), now - secs(101)] {
-        assert_ready!(
-            task::spawn(wheel.sleep_until(deadline).with_tolerance(Tolerance::time(secs(60)))).poll()
-        );
+        assert_ready!(task::spawn(wheel.sleep_until(deadline).with_tolerance(secs(60))).poll());
     }
-    assert_ready!(task::spawn(wheel.sleep(Duration::ZERO).with_tolerance(Tolerance::time(secs(60)))).poll());
+    assert_ready!(task::spawn(wheel.sleep(Duration::ZERO).with_tolerance(secs(60))).poll());
     assert_eq!(wheel.stats().armed, 0);
 }
 
@@ -124,14 +111,14 @@ async fn a_sleep_that_has_elapsed_stays_so_whatever_its_tolerance() {
     let wheel = TimingWheel::new();
     let mut sleep = wheel.sleep(ms(5));
     (&mut sleep).await;
-    let sleep = sleep.with_tolerance(Tolerance::time(secs(60)));
+    let sleep = sleep.with_tolerance(secs(60));
     assert!(sleep.is_elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sleep_for_ever_with_a_tolerance_is_for_ever() {
     let wheel = TimingWheel::new();
-    let mut sleep = registered(wheel.sleep(Duration::MAX).with_tolerance(eighth()));
+    let mut sleep = registered(wheel.sleep(Duration::MAX).with_tolerance(Duration::MAX));
     advance(secs(1_000_000_000)).await;
     assert_pending!(sleep.poll());
 }
@@ -140,7 +127,7 @@ async fn a_sleep_for_ever_with_a_tolerance_is_for_ever() {
 async fn a_clock_that_jumps_over_the_deadline_before_the_first_poll_is_seen() {
     let wheel = TimingWheel::new();
     // The second is less than a tick, so none.
-    let tolerances = [eighth(), Tolerance::time(Duration::ZERO)];
+    let tolerances = [secs(4), Duration::ZERO];
     let sleeps = tolerances.map(|tolerance| wheel.sleep(secs(30)).with_tolerance(tolerance));
     advance(secs(60)).await;
     for sleep in sleeps {
@@ -152,11 +139,11 @@ async fn a_clock_that_jumps_over_the_deadline_before_the_first_poll_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_reset_again_and_again_ends_when_it_falls_silent() {
     let wheel = TimingWheel::new();
-    let mut idle = registered(wheel.sleep(secs(60)).with_tolerance(eighth()));
+    let mut idle = registered(wheel.sleep(secs(60)).with_tolerance(secs(60) / 8));
     for _ in 0..100 {
         advance(secs(7)).await;
         assert_pending!(idle.poll());
-        Pin::new(&mut *idle).reset_after(secs(60));
+        idle.reset_after(secs(60));
     }
     // It is found in its place each time that this comes up, not for each reset.
     assert!(wheel.stats().cascaded <= 700 / 60 + 1, "{:?}", wheel.stats());
@@ -167,31 +154,9 @@ async fn a_connection_that_is_reset_again_and_again_ends_when_it_falls_silent() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn reset_to_a_deadline_that_has_passed_wakes_the_task() {
-    let wheel = TimingWheel::new();
-    advance(secs(10)).await;
-    let mut sleep = registered(wheel.sleep(secs(30)).with_tolerance(eighth()));
-    Pin::new(&mut *sleep).reset_with_tolerance(Instant::now() - secs(1), Tolerance::time(secs(30)));
-    assert!(sleep.is_woken());
-    assert_ready!(sleep.poll());
-    assert_eq!(wheel.pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_that_is_moved_to_an_earlier_deadline_with_a_tolerance_wakes_its_task_then() {
-    let wheel = TimingWheel::new();
-    let mut sleep = registered(wheel.sleep(secs(600)).with_tolerance(eighth()));
-    tokio::task::yield_now().await;
-    let start = Instant::now();
-    Pin::new(&mut *sleep).reset_with_tolerance(start + secs(10), eighth());
-    sleep.await;
-    assert!((secs(10)..ms(11_250)).contains(&start.elapsed()));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_sleep_that_is_registered_already_can_get_a_tolerance() {
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let sleep = wheel.try_sleep(secs(30)).unwrap().with_tolerance(eighth());
+    let sleep = wheel.try_sleep(secs(30)).unwrap().with_tolerance(secs(4));
     assert_eq!(wheel.pending(), 1);
     let deadline = sleep.deadline();
     sleep.await;
@@ -202,7 +167,7 @@ async fn a_sleep_that_is_registered_already_can_get_a_tolerance() {
 #[tokio::test(start_paused = true)]
 async fn a_tolerant_sleep_that_is_dropped_leaves_nothing_behind() {
     let wheel = TimingWheel::new();
-    let sleep = registered(wheel.sleep(secs(31)).with_tolerance(eighth()));
+    let sleep = registered(wheel.sleep(secs(31)).with_tolerance(secs(31) / 8));
     // Past the deadline that was asked for, and not the one that it was rounded to.
     advance(secs(31)).await;
     assert_eq!(wheel.pending(), 1);
@@ -214,9 +179,9 @@ async fn a_tolerant_sleep_that_is_dropped_leaves_nothing_behind() {
 async fn a_timeout_may_be_late_and_moved_too() {
     let wheel = TimingWheel::new();
     let start = Instant::now();
-    let mut call = pin!(wheel.timeout(secs(31), future::pending::<()>()).with_tolerance(eighth()));
+    let mut call = pin!(wheel.timeout(secs(31), future::pending::<()>()).with_tolerance(secs(31) / 8));
     let deadline = call.deadline();
-    assert_eq!(deadline, wheel.sleep(secs(31)).with_tolerance(eighth()).deadline());
+    assert_eq!(deadline, wheel.sleep(secs(31)).with_tolerance(secs(31) / 8).deadline());
     assert!(call.as_mut().await.is_err());
     assert_eq!(Instant::now(), deadline);
     assert!((ms(31_001)..ms(34_875)).contains(&start.elapsed()));
@@ -224,17 +189,7 @@ async fn a_timeout_may_be_late_and_moved_too() {
     call.as_mut().reset_after(secs(10));
     let again = Instant::now();
     assert!(call.await.is_err());
-    assert!((secs(10)..ms(13_875)).contains(&again.elapsed()), "the time that the share came to is kept");
-}
-
-#[test]
-fn a_share_beyond_its_limits_is_refused_by_name() {
-    for (share, name) in [(-0.5, "-0.5"), (1.01, "1.01"), (f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
-        let text = format!("tolerance share must be 0 to 1, got {name}");
-        let panic = catch_unwind(|| Tolerance::share(share)).unwrap_err();
-        assert_eq!(panic.downcast_ref::<String>(), Some(&text));
-    }
-    let _least_and_most = [0.0, 1.0].map(Tolerance::share);
+    assert!((secs(10)..ms(13_875)).contains(&again.elapsed()), "it is kept");
 }
 
 /// Where those who arm timers do not wake the driver themselves.
@@ -246,7 +201,7 @@ async fn tolerant_timers_of_all_workers_fire_on_the_real_clock() {
             let wheel = wheel.clone();
             tokio::spawn(async move {
                 let (start, delay) = (Instant::now(), ms(100 + n % 100));
-                wheel.sleep(delay).with_tolerance(eighth()).await;
+                wheel.sleep(delay).with_tolerance(delay / 8).await;
                 assert!(start.elapsed() >= delay);
             })
         })
@@ -255,4 +210,136 @@ async fn tolerant_timers_of_all_workers_fire_on_the_real_clock() {
         task.await.unwrap();
     }
     assert_eq!((wheel.stats().fired, wheel.stats().cascaded), (1_000, 0));
+}
+
+/// How late a sleep is for a deadline.
+fn late(sleep: &Sleep, deadline: Instant) -> Duration {
+    sleep.deadline().checked_duration_since(deadline).expect("it is not early")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_keeps_the_tolerance() {
+    let wheel = TimingWheel::new();
+    odd_time().await;
+    for is_registered in [false, true] {
+        let sleep = wheel.sleep(secs(32)).with_tolerance(secs(4));
+        let mut sleep = if is_registered { registered(sleep) } else { task::spawn(sleep) };
+        for delay in [secs(7), secs(45), secs(3), secs(601)] {
+            let exact = Instant::now() + delay;
+            Pin::new(&mut *sleep).reset(exact);
+            let by_reset = late(&sleep, exact);
+            assert!(by_reset > Duration::ZERO && by_reset < secs(4), "{delay:?}: {by_reset:?}");
+            sleep.reset_after(delay);
+            assert_eq!(late(&sleep, exact), by_reset, "{delay:?}");
+        }
+        let deadline = sleep.deadline();
+        (&mut *sleep).await;
+        assert_eq!(Instant::now(), deadline);
+        sleep.reset_after(secs(7));
+        assert_ne!(late(&sleep, Instant::now() + secs(7)), Duration::ZERO, "after it has come too");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_tolerance_takes_the_place_of_the_one_before_and_zero_ends_it() {
+    let wheel = TimingWheel::new();
+    odd_time().await;
+    let sleep = registered(wheel.sleep(secs(32)).with_tolerance(secs(32) / 8));
+    let exact = Instant::now() + secs(45);
+    let mut sleep = sleep.into_inner().with_tolerance(ms(16));
+    Pin::new(&mut sleep).reset(exact);
+    assert!(late(&sleep, exact) < ms(16));
+    let mut sleep = sleep.with_tolerance(Duration::ZERO);
+    Pin::new(&mut sleep).reset(exact);
+    assert_eq!(sleep.deadline(), exact);
+    Pin::new(&mut sleep).reset(exact + secs(1));
+    assert_eq!(sleep.deadline(), exact + secs(1), "exact from now on");
+    sleep.await;
+    assert_eq!(Instant::now(), exact + secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_to_a_deadline_that_has_passed_is_due_at_once_whatever_the_tolerance() {
+    let wheel = TimingWheel::new();
+    odd_time().await;
+    let mut sleep = registered(wheel.sleep(secs(30)).with_tolerance(secs(30) / 8));
+    for past in [Instant::now(), Instant::now() - secs(1)] {
+        Pin::new(&mut *sleep).reset(past);
+        assert!(sleep.is_woken());
+        assert_ready!(sleep.poll());
+        sleep.reset_after(secs(30));
+        assert_pending!(sleep.poll());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tolerance_that_was_set_when_the_deadline_had_passed_is_there_for_the_next() {
+    let wheel = TimingWheel::new();
+    odd_time().await;
+    let mut sleep = pin!(wheel.sleep(Duration::ZERO).with_tolerance(secs(4)));
+    let start = Instant::now();
+    sleep.as_mut().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    sleep.as_mut().reset_after(secs(30));
+    assert_ne!(late(&sleep, start + secs(30)), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_that_is_moved_keeps_its_tolerance() {
+    let wheel = TimingWheel::new();
+    odd_time().await;
+    let mut call = pin!(wheel.timeout(secs(32), future::pending::<()>()).with_tolerance(secs(32) / 8));
+    let exact = Instant::now() + secs(45);
+    call.as_mut().reset(exact);
+    let deadline = call.deadline();
+    assert!(deadline > exact && deadline < exact + secs(4));
+    assert!(call.await.is_err());
+    assert_eq!(Instant::now(), deadline);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tolerant_sleep_is_polled_again_by_its_task_and_by_another() {
+    let wheel = TimingWheel::new();
+    let mut sleep = wheel.sleep(secs(30)).with_tolerance(secs(30) / 8);
+    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+    for _ in 0..2 {
+        assert_pending!(first.enter(|cx, _| sleep.poll_unconstrained(cx)));
+    }
+    assert_pending!(second.enter(|cx, _| sleep.poll_unconstrained(cx)));
+    advance(secs(34)).await;
+    assert!(!first.is_woken() && second.is_woken());
+    assert_eq!(wheel.stats().armed, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_was_reset_to_a_later_time_that_has_passed_keeps_its_tolerance() {
+    let wheel = TimingWheel::new();
+    odd_time().await;
+    let mut sleep = pin!(wheel.sleep(secs(10)).with_tolerance(secs(4)));
+    sleep.as_mut().await;
+    advance(secs(20)).await;
+    // As whoever adds periods to the last deadline, after a stall.
+    let next = sleep.deadline() + secs(5);
+    sleep.as_mut().reset(next);
+    sleep.as_mut().await;
+    let exact = Instant::now() + secs(30);
+    sleep.as_mut().reset(exact);
+    let deadline = sleep.deadline();
+    assert!(deadline > exact && deadline < exact + secs(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_woken_at_most_twice_as_often_as_a_tolerance_would_allow() {
+    for (tolerance, most) in
+        [(Duration::from_millis(1_024), 64), (secs(1), 127), (Duration::from_millis(513), 127)]
+    {
+        let wheel = TimingWheel::new();
+        let mut sleeps = Vec::new();
+        for n in 0..5_000 {
+            let sleep = wheel.sleep(secs(10) + Duration::from_millis(n * 13));
+            sleeps.push(sleep.with_tolerance(tolerance).deadline());
+        }
+        sleeps.dedup();
+        assert!(sleeps.len() <= most + 1, "{tolerance:?}: {} instants in 65 s", sleeps.len());
+    }
 }

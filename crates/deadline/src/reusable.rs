@@ -140,7 +140,7 @@ impl Future for ReusablePassed<'_> {
             Pin::new(&mut *timer).reset(at);
         }
         loop {
-            match ready!(timer.poll_wait(cx)) {
+            match ready!(timer.poll_unconstrained(cx)) {
                 // It was armed for an earlier operation.
                 Ok(()) if timer.deadline() < at => Pin::new(&mut *timer).reset(at),
                 Ok(()) => break,

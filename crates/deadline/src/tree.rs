@@ -189,7 +189,7 @@ impl Tree {
             drop(state);
             drop(before);
             let (mut sleep, waker) = (self.wheel.sleep_until(at), Waker::from(self.clone()));
-            match sleep.poll_wait(&mut Context::from_waker(&waker)) {
+            match sleep.poll_unconstrained(&mut Context::from_waker(&waker)) {
                 Poll::Pending => {
                     state = self.lock();
                     state.timer = Timer::Armed { at, _sleep: sleep };

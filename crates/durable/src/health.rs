@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use timingwheel::monitor::Histogram;
+use timingwheel::Histogram;
 
 /// Counts since the [start](crate::Builder::start) and the present state, from [`Durable::stats`](crate::Durable::stats).
 ///

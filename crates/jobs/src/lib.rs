@@ -37,7 +37,7 @@
 //!
 //! # Later than asked
 //!
-//! With a [`Tolerance`](timingwheel::Tolerance), runs of different jobs begin together: [`Schedule::with_tolerance`].
+//! With a tolerance, runs of different jobs begin together: [`Schedule::with_tolerance`].
 //!
 //! # Its end
 //!

@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures::future::AbortHandle;
 use futures::task::{ArcWake, waker_ref};
 use timingwheel::time::sleep_until;
-use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
+use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -131,7 +131,7 @@ pub(crate) type Armed = (Sleep, Polled);
 pub(crate) type First = Option<(Sleep, Option<Instant>)>;
 
 /// A timer for a run that may be late.
-pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Tolerance>) -> Sleep {
+pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Duration>) -> Sleep {
     let sleep = wheel.sleep_until(due);
     match tolerance {
         Some(tolerance) => sleep.with_tolerance(tolerance),
@@ -168,7 +168,7 @@ impl<K: Key, W: Work> Record<K, W> {
     }
 
     fn poll(self: &Arc<Self>, sleep: &mut Sleep) -> Polled {
-        sleep.poll_wait(&mut Context::from_waker(&waker_ref(self)))
+        sleep.poll_unconstrained(&mut Context::from_waker(&waker_ref(self)))
     }
 
     /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
@@ -309,7 +309,7 @@ impl<K: Key, W: Work> Record<K, W> {
                 Poll::Ready(Err(error)) => error,
                 Poll::Ready(Ok(())) if self.wheel.is_ended() => Error::shutdown(),
                 Poll::Ready(Ok(()))
-                    if Handle::try_current().ok().map(|here| here.id()) == self.wheel.runtime_id() =>
+                    if Handle::try_current().ok().map(|here| here.id()) == Some(self.wheel.runtime_id()) =>
                 {
                     let (abort, start) = AbortHandle::new_pair();
                     state.stage = Stage::Runs { is_last: !W::REPEATS, moved: None, abort: Some(abort) };

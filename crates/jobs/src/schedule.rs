@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::record::AnyJob;
@@ -59,7 +59,7 @@ pub trait Schedule: Send + 'static {
     ///
     /// The job asks for it after each call of [`next`](Self::next). [`Previous::due`] stays what `next` said, so a fixed
     /// rate with a tolerance does not drift.
-    fn tolerance(&self) -> Option<Tolerance> {
+    fn tolerance(&self) -> Option<Duration> {
         None
     }
 
@@ -172,11 +172,12 @@ pub trait Schedule: Send + 'static {
     }
 
     /// This schedule with runs that may be late, so that they begin together with others that are due at about the same
-    /// time, and cost less among very many. A share is a part of the time from the end of a run to the next run.
+    /// time, and cost less among very many.
     ///
     /// # Precision
     /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
-    /// tolerance ([precision](TimingWheel#precision)), whichever is more. See [`Tolerance`].
+    /// tolerance ([precision](TimingWheel#precision)), whichever is more. See
+    /// [`Sleep::with_tolerance`](timingwheel::Sleep::with_tolerance).
     ///
     /// # Examples
     ///
@@ -185,18 +186,18 @@ pub trait Schedule: Send + 'static {
     /// # async fn main() {
     /// use std::time::Duration;
     /// use timingwheel_jobs::{JobsExt, FixedRate, Schedule};
-    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use timingwheel::TimingWheel;
     /// use tokio::time::Instant;
     ///
     /// let wheel = TimingWheel::new();
     /// let start = Instant::now();
-    /// let minutely = FixedRate::new(Duration::from_secs(60)).with_tolerance(Tolerance::share(0.125));
+    /// let minutely = FixedRate::new(Duration::from_secs(60)).with_tolerance(Duration::from_secs(7));
     /// assert_eq!(wheel.run_by(minutely.times(61), || async {}).await.unwrap(), 61);
     /// let late = start.elapsed() - Duration::from_secs(3_600);
     /// assert!(late < Duration::from_secs(60) / 8, "it does not add up");
     /// # }
     /// ```
-    fn with_tolerance(self, tolerance: Tolerance) -> Adjusted<Self>
+    fn with_tolerance(self, tolerance: Duration) -> Adjusted<Self>
     where
         Self: Sized,
     {
@@ -264,7 +265,7 @@ impl Schedule for Box<dyn Schedule> {
         (**self).next(previous)
     }
 
-    fn tolerance(&self) -> Option<Tolerance> {
+    fn tolerance(&self) -> Option<Duration> {
         (**self).tolerance()
     }
 
@@ -292,14 +293,14 @@ pub struct Adjusted<S> {
     schedule: S,
     left: Option<u64>,
     end: Option<Instant>,
-    tolerance: Option<Tolerance>,
+    tolerance: Option<Duration>,
     jitter: Duration,
     /// The last answer of the schedule, without jitter and with it.
     said: Option<(Instant, Instant)>,
 }
 
 impl<S> Adjusted<S> {
-    pub(crate) const fn new(schedule: S, tolerance: Option<Tolerance>) -> Self {
+    pub(crate) const fn new(schedule: S, tolerance: Option<Duration>) -> Self {
         Self { schedule, left: None, end: None, tolerance, jitter: Duration::ZERO, said: None }
     }
 }
@@ -327,7 +328,7 @@ impl<S: Schedule> Schedule for Adjusted<S> {
         Some(due)
     }
 
-    fn tolerance(&self) -> Option<Tolerance> {
+    fn tolerance(&self) -> Option<Duration> {
         self.tolerance.or_else(|| self.schedule.tolerance())
     }
 
@@ -391,7 +392,7 @@ pub enum NextRun {
 #[derive(Default)]
 pub(crate) struct Next {
     pub(crate) due: Option<Instant>,
-    pub(crate) tolerance: Option<Tolerance>,
+    pub(crate) tolerance: Option<Duration>,
     pub(crate) is_users: bool,
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::task::waker_ref;
-use timingwheel::{Sleep, TimingWheel, Tolerance};
+use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
 
 use crate::error::WatchError;
@@ -36,7 +36,7 @@ use crate::watch::{State, Watch, told_by};
 pub struct Purgatory<K> {
     wheel: TimingWheel,
     lists: Arc<Lists<K>>,
-    tolerance: Option<Tolerance>,
+    tolerance: Option<Duration>,
 }
 
 impl<K> Purgatory<K> {
@@ -77,8 +77,8 @@ impl<K> Purgatory<K> {
         Self { wheel: wheel.clone(), lists: Arc::new(Lists::new()), tolerance: None }
     }
 
-    /// Lets deadlines be late, so that very many operations cost less: see [`Tolerance`]. A share is a part of the
-    /// delay.
+    /// Lets deadlines be late by less than `tolerance`, so that very many operations cost less: see
+    /// [`Sleep::with_tolerance`].
     ///
     /// This holds for what this handle and later clones of it watch from now on. [`Watch::deadline`] tells the instant to
     /// which a deadline was rounded up.
@@ -89,11 +89,11 @@ impl<K> Purgatory<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use timingwheel::TimingWheel;
     /// use timingwheel_purgatory::{Purgatory, WatchError};
     /// use tokio::time::Instant;
     ///
-    /// let purgatory = Purgatory::new(&TimingWheel::new()).with_tolerance(Tolerance::time(Duration::from_secs(1)));
+    /// let purgatory = Purgatory::new(&TimingWheel::new()).with_tolerance(Duration::from_secs(1));
     /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
     /// let never = purgatory.watch(["key"], minute, || None::<()>);
     /// assert_eq!(never.await, Err(WatchError::Expired));
@@ -101,7 +101,7 @@ impl<K> Purgatory<K> {
     /// # }
     /// ```
     #[must_use = "this handle has the tolerance, and not those that it was cloned from"]
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
         self.tolerance = Some(tolerance);
         self
     }
@@ -211,7 +211,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         }
         let places = self.lists.places(keys);
         let operation = Arc::new(Operation::new(places));
-        let arm = || sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation)));
+        let arm = || sleep.poll_unconstrained(&mut Context::from_waker(&waker_ref(&operation)));
         let end = match operation.places().add(&operation).then(arm) {
             Some(Poll::Pending) => None,
             Some(Poll::Ready(Ok(()))) => Some(WatchError::Expired),

@@ -53,10 +53,12 @@ impl<T> Unpin for Watch<T> {}
 /// Says why an operation expired: only its timer knows whether that was the deadline, or the end of the wheel.
 pub(crate) fn told_by<T>(sleep: &mut Sleep, outcome: Outcome<T>) -> Outcome<T> {
     match outcome {
-        Ok(Err(WatchError::Expired)) => match sleep.poll_wait(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Err(error)) => Ok(Err(WatchError::CouldNotRun(error))),
-            _ => Ok(Err(WatchError::Expired)),
-        },
+        Ok(Err(WatchError::Expired)) => {
+            match sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(error)) => Ok(Err(WatchError::CouldNotRun(error))),
+                _ => Ok(Err(WatchError::Expired)),
+            }
+        }
         outcome => outcome,
     }
 }

@@ -1,13 +1,15 @@
 //! A shard against a plain list of timers. The test plays the turner.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
+use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Left, Shard};
+use super::{Left, Shard, shard_of_this_thread};
 use crate::engine::tests::{CLOCK, Counting, insert, shard};
 use crate::platform::wakers::WakerId;
 use crate::telemetry::stats::Stats;
@@ -330,5 +332,26 @@ fn between_two_batches_of_the_end_nobody_reuses_an_entry() {
         assert_ne!(shard.leftovers.leave_as_spare(key, id, || now), Left::No);
         assert_eq!(shard.reuse_own(now, now.after(after), id), None);
         assert!(shard.arm(now, now.after(after), &waker).is_err());
+    }
+}
+
+#[test]
+fn threads_of_current_thread_runtimes_are_spread_and_workers_have_their_own_shards() {
+    const MANY: usize = 1 << 20;
+    let in_block_on = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let inside = || runtime.block_on(async { shard_of_this_thread(MANY) });
+        let number = inside();
+        assert_eq!((inside(), shard_of_this_thread(MANY)), (number, number), "it is the thread's for good");
+        number
+    };
+    let numbers: HashSet<_> = (0..8).map(|_| thread::spawn(in_block_on).join().unwrap()).collect();
+    assert_eq!(numbers.len(), 8, "{numbers:?}");
+
+    let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    for _ in 0..100 {
+        let of_worker = workers.spawn(async { (tokio::runtime::worker_index(), shard_of_this_thread(MANY)) });
+        let (index, number) = workers.block_on(of_worker).unwrap();
+        assert_eq!(index, Some(number));
     }
 }

@@ -96,7 +96,7 @@ async fn sleep_again_and_again(wheel: &TimingWheel) {
             1 => {
                 // The sleep is polled, moved, and then awaited by another waker.
                 let waker = CountingWaker::new().into();
-                if sleep.poll_wait(&mut Context::from_waker(&waker)).is_pending() {
+                if sleep.poll_unconstrained(&mut Context::from_waker(&waker)).is_pending() {
                     Pin::new(&mut sleep).reset_after(HOUR * thread_rng().gen_range(1..12));
                 }
                 let _ended = std::future::poll_fn(|cx| sleep.poll_wait(cx)).await;

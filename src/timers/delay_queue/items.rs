@@ -24,8 +24,6 @@ use crate::wheel::{self, Hierarchy, MAX_ENTRIES, Nanos, Progress, Resolution};
 pub(super) const MAX_ITEMS: usize = MAX_ENTRIES - 1;
 /// How many slots the levels of the timers have.
 const SLOTS: usize = 64;
-/// Up to so many items are looked at in each wait.
-const FEW: usize = 8;
 /// Places among the due that may be stale, however few items there are.
 const STALE: usize = 64;
 
@@ -180,10 +178,10 @@ impl<T> Items<T> {
         }
     }
 
-    /// Moves an item to another deadline, and returns its value; `None` if `key` names none.
+    /// Moves an item to another deadline, and returns whether `key` names one.
     #[inline]
-    pub(super) fn reset(&mut self, now: Option<Nanos>, key: &Key, deadline: Nanos) -> Option<&mut T> {
-        let index = self.find(key)?;
+    pub(super) fn reset(&mut self, now: Option<Nanos>, key: &Key, deadline: Nanos) -> bool {
+        let Some(index) = self.find(key) else { return false };
         let item = &mut self.slab[index];
         item.deadline = deadline;
         let timer = item.timer;
@@ -191,7 +189,7 @@ impl<T> Items<T> {
         if timer.is_none() {
             self.drop_stale();
         }
-        Some(&mut self.slab[index].value)
+        true
     }
 
     /// Takes an item out, unless `key` is stale.
@@ -307,15 +305,9 @@ impl<T> Items<T> {
         }
     }
 
-    /// When to look again, if nothing is due. With [`FEW`] timers or fewer, when the first item is due: then no task is
-    /// woken only to move a timer down. With more, when the first bucket begins: that takes no look at the items.
+    /// When to look again, if nothing is due: when the first bucket begins. Its items may only have to move down.
     pub(super) fn next_look(&mut self) -> Option<Nanos> {
-        let begins = self.timers.next_expiration()?;
-        if self.timers.len() > FEW {
-            return Some(begins);
-        }
-        // `begins` of a bucket of one tick is the last deadline in it.
-        Some(self.slab[self.first_timed()?].deadline.max(begins))
+        self.timers.next_expiration()
     }
 
     /// The item with a timer that has the earliest deadline.

@@ -6,6 +6,7 @@ mod items;
 mod model_tests;
 mod poll;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::task::Waker;
 use std::time::Duration;
@@ -20,7 +21,6 @@ use crate::platform::clock::{self, Clock};
 use crate::platform::wakers::contained;
 use crate::runtime_wheel::with_current;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::{Nanos, Resolution};
 
 /// Many items with deadlines, in one task: each item is handed out when its deadline comes. Take items from it as a
@@ -84,18 +84,16 @@ use crate::wheel::{Nanos, Resolution};
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    /// Each with its deadline as the caller set it, which may lie beyond the wheel's times.
-    items: Items<(T, Instant)>,
+    items: Items<T>,
+    /// The deadlines that lie beyond the wheel's times, as the caller set them, by the item's number. Apart, so that an item
+    /// is small: one that is replaced at random is in no cache.
+    far: HashMap<u64, Instant>,
     /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
-    /// When the sleep is to wake the task, without its tolerance.
-    armed_for: Nanos,
     /// Whether a wheel's `delay_queue` made it: then it stays on that wheel even when the wheel has ended.
     stays: bool,
     /// The waker of the last task that found the queue empty. The next insertion wakes that task.
     told_empty: Option<Waker>,
-    /// How late an item may be.
-    tolerance: Option<Tolerance>,
 }
 
 impl TimingWheel {
@@ -146,11 +144,10 @@ impl<T> DelayQueue<T> {
         let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
         Self {
             items: Items::new(resolution),
+            far: HashMap::new(),
             sleep: None,
-            armed_for: Nanos::MAX,
             stays: false,
             told_empty: None,
-            tolerance: None,
         }
     }
 
@@ -164,32 +161,6 @@ impl<T> DelayQueue<T> {
         let mut queue = Self::new();
         queue.reserve(capacity);
         queue
-    }
-
-    /// With a tolerance: items may be handed out late, several at a time, so a busy queue is woken less often. The order of
-    /// items and their [deadlines](Self::deadline) stay as they are. A share is a part of the time for which the queue
-    /// waits for its next item. See [`Tolerance`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use futures::StreamExt;
-    /// use timingwheel::Tolerance;
-    /// use timingwheel::time::{DelayQueue, Duration, Instant};
-    ///
-    /// let start = Instant::now();
-    /// let mut sessions = DelayQueue::new().with_tolerance(Tolerance::time(Duration::from_secs(5)));
-    /// sessions.insert("session", Duration::from_secs(60));
-    /// sessions.next().await;
-    /// assert!((60..65).contains(&start.elapsed().as_secs()));
-    /// # }
-    /// ```
-    #[must_use]
-    pub const fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = Some(tolerance);
-        self
     }
 
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with more than
@@ -235,7 +206,8 @@ impl<T> DelayQueue<T> {
     fn insert_instant(&mut self, now: Option<Nanos>, deadline: Instant, value: T) -> Key {
         self.started();
         let nanos = clock::nanos(deadline);
-        let key = self.items.insert(now, nanos, (value, deadline));
+        let key = self.items.insert(now, nanos, value);
+        self.note_far(key.number, nanos, deadline);
         self.be_in_time_for(nanos, now);
         if let Some(told) = self.told_empty.take() {
             contained(|| told.wake());
@@ -259,7 +231,7 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             self.wake();
         }
-        Some(expired(item, key.index))
+        Some(self.expired(item, key.index))
     }
 
     /// Gives an item the deadline `timeout` from now, even if it is due already. With a `timeout` of more than
@@ -307,8 +279,10 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
         let nanos = clock::nanos(deadline);
-        let Some((_, set)) = self.items.reset(now, key, nanos) else { stale(key) };
-        *set = deadline;
+        if !self.items.reset(now, key, nanos) {
+            stale(key)
+        }
+        self.note_far(key.number, nanos, deadline);
         self.be_in_time_for(nanos, now);
     }
 
@@ -320,7 +294,26 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         let Some(item) = self.items.get(key) else { stale(key) };
-        item.value.1
+        self.far.get(&key.number).copied().unwrap_or_else(|| clock::instant(item.deadline))
+    }
+
+    /// Notes the deadline of an item, if it cannot be told from its time on the wheel.
+    #[inline]
+    fn note_far(&mut self, number: u64, nanos: Nanos, deadline: Instant) {
+        if clock::is_beyond(nanos) {
+            self.far.insert(number, deadline);
+        } else if !self.far.is_empty() {
+            self.far.remove(&number);
+        }
+    }
+
+    /// For an item that leaves the queue.
+    #[inline]
+    fn expired(&mut self, item: Item<T>, index: usize) -> Expired<T> {
+        let Item { value, deadline, number, .. } = item;
+        let far = if self.far.is_empty() { None } else { self.far.remove(&number) };
+        let deadline = far.map_or(Deadline::At(deadline), Deadline::Far);
+        Expired { value, deadline, key: Key { number, index } }
     }
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
@@ -369,6 +362,7 @@ impl<T> DelayQueue<T> {
     /// Gives back the free memory behind the last item. [`compact`](Self::compact) also gives back the room between items.
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();
+        self.far.shrink_to_fit();
     }
 
     /// Moves items together, and gives all free memory back: [`capacity`](Self::capacity) is [`len`](Self::len) then.
@@ -393,6 +387,7 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn compact(&mut self) {
         self.items.compact();
+        self.far.shrink_to_fit();
     }
 
     /// Drops all items, and wakes the waiting task. The [`capacity`](Self::capacity) stays; the memory of the timers is
@@ -402,6 +397,7 @@ impl<T> DelayQueue<T> {
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
     pub fn clear(&mut self) {
         self.wake();
+        self.far.clear();
         drop(self.items.restart(self.items.resolution()));
     }
 
@@ -436,7 +432,7 @@ impl<T> DelayQueue<T> {
         let mut items: Vec<_> = self.items.restart(self.items.resolution()).collect();
         items.sort_unstable_by_key(Item::rank);
         // Their keys are stale, so there is no place to look first.
-        items.into_iter().map(|item| expired(item, 0)).collect::<Vec<_>>().into_iter()
+        items.into_iter().map(|item| self.expired(item, 0)).collect::<Vec<_>>().into_iter()
     }
 
     /// The queue's sleep. If it has no wheel yet, or an ended one that it may leave, it gets the current runtime's wheel.
@@ -460,8 +456,16 @@ impl<T> DelayQueue<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired<T> {
     value: T,
-    deadline: Instant,
+    deadline: Deadline,
     key: Key,
+}
+
+/// To make an instant of a time takes longer than to remove an item, and few ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deadline {
+    At(Nanos),
+    /// Beyond the wheel's times.
+    Far(Instant),
 }
 
 impl<T> Expired<T> {
@@ -485,8 +489,11 @@ impl<T> Expired<T> {
 
     /// The deadline that was set last.
     #[must_use]
-    pub const fn deadline(&self) -> Instant {
-        self.deadline
+    pub fn deadline(&self) -> Instant {
+        match self.deadline {
+            Deadline::At(at) => clock::instant(at),
+            Deadline::Far(instant) => instant,
+        }
     }
 
     /// The item's key, which is stale now.
@@ -494,10 +501,6 @@ impl<T> Expired<T> {
     pub const fn key(&self) -> Key {
         self.key
     }
-}
-
-fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>, index: usize) -> Expired<T> {
-    Expired { value, deadline, key: Key { number, index } }
 }
 
 /// Panics, because a key names no item. Not in a closure, in which the panic would not name the caller.

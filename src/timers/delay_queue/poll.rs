@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use futures::stream::{FusedStream, Stream};
 use tokio::task::coop;
 
-use super::{DelayQueue, Expired, expired};
+use super::{DelayQueue, Expired};
 use crate::error::Error;
 use crate::platform::wakers::contained;
 use crate::timers::sleep::Sleep;
@@ -20,7 +20,7 @@ impl<T> DelayQueue<T> {
     /// insertion, which wakes the task.
     ///
     /// After a pending poll the task is woken when an item is due, and when the last item is removed. It may be woken with
-    /// nothing due: in a queue of more than 8 items, or after an item was removed or reset to later. If several tasks poll,
+    /// nothing due: for timers that move to a finer level, or after an item was removed or reset to later. If several tasks poll,
     /// only the last is woken. Each item spends a unit of the task's cooperative budget.
     ///
     /// # Precision
@@ -93,7 +93,8 @@ impl<T> DelayQueue<T> {
         loop {
             if self.items.has_due() {
                 ready!(coop::poll_proceed(cx)).made_progress();
-                return Poll::Ready(self.items.pop().map(|(key, item)| Ok(expired(item, key.index))));
+                let popped = self.items.pop();
+                return Poll::Ready(popped.map(|(key, item)| Ok(self.expired(item, key.index))));
             }
             let Some(at) = self.items.next_look() else {
                 // An empty queue needs no timer.
@@ -102,15 +103,15 @@ impl<T> DelayQueue<T> {
                 return Poll::Ready(None);
             };
             let is_behind = self.items.is_behind();
+            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             if let Some(now) = looked
                 && !is_behind
             {
-                self.arm(now, at);
+                sleep.move_to(at, Some(now));
             }
-            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // A sleep that wakes the task too early stays, so an item that is reset again and again costs nothing here.
             let may_wait = !is_behind && (looked.is_some() || sleep.armed().is_some());
-            let now = match may_wait.then(|| sleep.poll_wait(cx)) {
+            let now = match may_wait.then(|| sleep.poll_unconstrained(cx)) {
                 Some(Poll::Pending) => return Poll::Pending,
                 // This thread may see another clock than the wheel, and the loop has to end.
                 Some(Poll::Ready(Ok(()))) => sleep.clock().now().max(sleep.deadline_nanos()),
@@ -125,23 +126,15 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Makes the sleep wake the task at `at`, or later by the tolerance.
-    fn arm(&mut self, now: Nanos, at: Nanos) {
-        let Some(sleep) = &mut self.sleep else { return };
-        sleep.tolerate(now, at, self.tolerance);
-        sleep.move_to(at, Some(now));
-        self.armed_for = at;
-    }
-
     /// After an item has got this deadline, makes sure that a waiting task is woken in the deadline's tick.
     #[inline]
     pub(super) fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
-        if let Some(sleep) = &self.sleep
-            && self.armed_for > self.items.resolution().end_of_tick(deadline)
-            && sleep.armed().is_some()
+        if let Some(sleep) = &mut self.sleep
+            && let Some(armed) = sleep.armed()
+            && armed > self.items.resolution().end_of_tick(deadline)
         {
             let now = now.unwrap_or_else(|| sleep.clock().now());
-            if deadline <= now { self.wake() } else { self.arm(now, deadline) }
+            if deadline <= now { self.wake() } else { sleep.move_to(deadline, Some(now)) }
         }
     }
 

@@ -11,7 +11,6 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::handle::TimingWheel;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 use waits::Direction::{Read, Write};
 use waits::Waits;
@@ -173,8 +172,8 @@ impl<S> IdleGuard<S> {
         self
     }
 
-    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. If there are very
-    /// many connections, their timers then cost less, and the wheel is turned less often: see [`Tolerance`].
+    /// Lets errors be late by less than `tolerance`. If there are very many connections, their timers then cost less, and
+    /// the wheel is turned less often: see [`Sleep::with_tolerance`](crate::Sleep::with_tolerance).
     ///
     /// # Examples
     ///
@@ -182,7 +181,7 @@ impl<S> IdleGuard<S> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use timingwheel::TimingWheel;
     /// use tokio::io::{AsyncReadExt, duplex};
     /// use tokio::time::Instant;
     ///
@@ -190,13 +189,13 @@ impl<S> IdleGuard<S> {
     ///
     /// let (_peer, stream) = duplex(64);
     /// let guard = TimingWheel::new().idle_guard(stream).with_read_limit(LIMIT);
-    /// let mut stream = guard.with_tolerance(Tolerance::share(0.125));
+    /// let mut stream = guard.with_tolerance(LIMIT / 8);
     /// let start = Instant::now();
     /// assert!(stream.read_u8().await.is_err());
     /// assert!((LIMIT..LIMIT + LIMIT / 8).contains(&start.elapsed()));
     /// # }
     /// ```
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
         self.waits.set_tolerance(tolerance);
         self
     }
@@ -269,6 +268,12 @@ impl<S> IdleGuard<S> {
     #[must_use]
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.stream
+    }
+
+    /// The stream within, pinned. As with [`get_mut`](Self::get_mut), its reads and writes have no limit.
+    #[must_use]
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+        self.project().stream
     }
 
     /// The stream within, now without limits.

@@ -27,7 +27,6 @@ use tokio::task::coop;
 
 use crate::error::{Elapsed, Limit};
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
 /// A live task polls within this time after it was woken, even on a busy machine. A later poll is another operation's.
@@ -66,7 +65,7 @@ struct Rest {
     idle_limit: Nanos,
     /// When the silence began: see `set_idle_limit`.
     silent_since: Nanos,
-    tolerance: Tolerance,
+    tolerance: Duration,
 }
 
 /// The wait of one direction.
@@ -181,14 +180,14 @@ impl Waits {
             // The timer is set to the next check, or to an earlier time. An early timer stays, which spares the lock, unless
             // it would soon wake the task for nothing.
             let (check, _) = self.check_and_end(direction);
-            let latest = Nanos(check.0.saturating_add(self.slack(direction).0));
+            let latest = Nanos(check.0.saturating_add(self.slack().0));
             let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
             let timer = &mut self.wait(direction).timer;
             if timer.armed().is_none_or(|at| at > latest || left(at) < left(check) / 2) {
                 timer.move_to(check, Some(now.unwrap_or_else(|| timer.clock().now())));
             }
-            if let Err(error) = ready!(timer.poll_wait(cx)) {
-                return Poll::Ready(io::Error::other(error));
+            if let Err(error) = ready!(timer.poll_unconstrained(cx)) {
+                return Poll::Ready(error.into());
             }
             now = None;
         }
@@ -248,9 +247,8 @@ impl Waits {
 
     /// How late an error may be by the tolerance.
     #[inline]
-    fn slack(&self, direction: Direction) -> Nanos {
-        let Some(rest) = &self.rest else { return Nanos::ZERO };
-        Nanos::from_duration(rest.tolerance.of(self.shortest(direction).to_duration()))
+    fn slack(&self) -> Nanos {
+        self.rest.as_ref().map_or(Nanos::ZERO, |rest| Nanos::from_duration(rest.tolerance))
     }
 
     #[inline]
@@ -286,7 +284,7 @@ impl Waits {
                 flush_waits: false,
                 idle_limit: Nanos::MAX,
                 silent_since: Nanos::MAX,
-                tolerance: Tolerance::time(Duration::ZERO),
+                tolerance: Duration::ZERO,
             })
         })
     }
@@ -312,8 +310,13 @@ impl Waits {
         });
     }
 
-    pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
-        self.change(|waits, _| waits.rest().tolerance = tolerance);
+    pub(super) fn set_tolerance(&mut self, tolerance: Duration) {
+        self.change(|waits, _| {
+            waits.read.timer.set_tolerance(tolerance);
+            let rest = waits.rest();
+            rest.write.timer.set_tolerance(tolerance);
+            rest.tolerance = tolerance;
+        });
     }
 
     /// The next operation that has to wait begins anew.
@@ -333,10 +336,9 @@ impl Waits {
             if direction == Write && self.rest.is_none() {
                 continue;
             }
-            let (slack, is_limited) = (self.slack(direction), self.shortest(direction) != Nanos::MAX);
+            let is_limited = self.shortest(direction) != Nanos::MAX;
             let (check, _) = self.check_and_end(direction);
             let wait = self.wait(direction);
-            wait.timer.set_tolerance(Tolerance::time(slack.to_duration()));
             if dropped[direction as usize] || !is_limited {
                 wait.since = Nanos::MAX;
             } else if wait.since != Nanos::MAX && wait.timer.armed().is_some_and(|at| at > check) {

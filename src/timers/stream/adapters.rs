@@ -15,8 +15,6 @@ use crate::error::Elapsed;
 use crate::handle::TimingWheel;
 use crate::timers::interval::Interval;
 use crate::timers::timeout::SureSleep;
-use crate::timers::tolerance::Tolerance;
-use crate::wheel::Nanos;
 
 /// A time limit that starts again and again, on one timer that is moved.
 #[derive(Debug)]
@@ -24,25 +22,19 @@ struct Countdown {
     duration: Duration,
     timer: SureSleep,
     is_running: bool,
-    tolerance: Option<Tolerance>,
 }
 
 impl Countdown {
     /// `is_running` tells whether it runs from now on, or has yet to be started.
     fn new(wheel: &TimingWheel, duration: Duration, is_running: bool) -> Self {
-        Self { duration, timer: SureSleep::new(wheel.sleep(duration)), is_running, tolerance: None }
+        Self { duration, timer: SureSleep::new(wheel.sleep(duration)), is_running }
     }
 
     /// Starts, or starts again, for the whole time, within a poll.
     fn start(&mut self) {
         let sleep = self.timer.moved_in_poll();
         let now = sleep.clock().now();
-        self.run(now, now.after(self.duration));
-    }
-
-    fn run(&mut self, now: Nanos, deadline: Nanos) {
-        self.timer.sleep.tolerate(now, deadline, self.tolerance);
-        self.timer.sleep.move_to(deadline, Some(now));
+        sleep.move_to(now.after(self.duration), Some(now));
         self.is_running = true;
     }
 
@@ -89,6 +81,12 @@ macro_rules! adapter {
                 self.stream.get_mut()
             }
 
+            /// The stream within, pinned.
+            #[must_use]
+            pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+                self.project().stream.get_pin_mut()
+            }
+
             /// The stream within.
             #[must_use]
             pub fn into_inner(self) -> S {
@@ -122,14 +120,6 @@ adapter! {
 impl<S: Stream> Timeout<S> {
     pub(super) fn new(stream: S, wheel: &TimingWheel, limit: Duration, ends: bool) -> Self {
         Self { stream: stream.fuse(), countdown: Countdown::new(wheel, limit, true), ends }
-    }
-
-    /// With a tolerance: each gap may end late, by a time or by a share of the limit. See [`Tolerance`].
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.countdown.tolerance = Some(tolerance);
-        let sleep = &self.countdown.timer.sleep;
-        self.countdown.run(sleep.clock().now(), sleep.deadline_nanos());
-        self
     }
 
     /// The instant at which the error comes if no item comes before; `None` if the error of the current gap has come,

@@ -45,7 +45,7 @@
 //!
 //! A wheel may have ended, or have [`max_pending`](crate::Builder::max_pending) timers already. Limits, chunks and
 //! distances then wait by one of tokio's timers until the next item, as a [timeout](crate::TimingWheel::timeout) does. They
-//! panic with tokio's message if tokio has no timers either: outside a runtime, or without `enable_time`.
+//! panic if tokio has no timer either: outside a runtime, or without `enable_time`.
 //! [`TimeoutRepeating`] and [`IntervalStream`] always panic, as their interval does.
 //!
 //! # Differences from tokio-stream
@@ -59,8 +59,8 @@
 //! - An inner stream that has ended is kept, for `get_ref` and `into_inner`. tokio-stream's adapters drop it.
 //! - [`ChunksTimeout`] starts without memory. tokio-stream's takes memory for `max_size` items with each chunk.
 //! - [`Throttle`] has the `size_hint` of the inner stream.
-//! - Only here: `idle_timeout_on`, `deadline`, tolerances, and for all adapters [`FusedStream`], `get_ref`, `get_mut` and
-//!   `into_inner`.
+//! - Only here: `idle_timeout_on`, `deadline`, and for all adapters [`FusedStream`], `get_ref`, `get_mut`,
+//!   `get_pin_mut` and `into_inner`.
 //!
 //! [`FusedStream`]: futures::stream::FusedStream
 

@@ -104,9 +104,9 @@ impl Timer {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         match self {
-            Self::Sleep(sleep) => {
-                sleep.poll_wait(cx).map(|answer| answer.map_or_else(Outcome::of_error, |()| Outcome::Elapsed))
-            }
+            Self::Sleep(sleep) => sleep
+                .poll_unconstrained(cx)
+                .map(|answer| answer.map_or_else(Outcome::of_error, |()| Outcome::Elapsed)),
             Self::Timeout(timeout) => Pin::new(timeout).poll(cx).map(|answer| match answer {
                 Ok(()) => Outcome::Answered,
                 Err(_) => Outcome::Elapsed,

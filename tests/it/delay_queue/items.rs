@@ -170,6 +170,23 @@ async fn there_is_no_furthest_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deadline_beyond_all_times_of_the_wheel_is_told_as_it_was_set_until_it_is_reset() {
+    let now = Instant::now();
+    let far = [400, 1_000].map(|years| now.checked_add(DAY * 365 * years));
+    let past = [400, 1_000].map(|years| now.checked_sub(DAY * 365 * years));
+    // Some systems' clocks reach less far.
+    for at in far.into_iter().chain(past).flatten() {
+        let mut queue = DelayQueue::new();
+        let [kept, reset, drained] = [(); 3].map(|()| queue.insert_at("item", at));
+        assert_eq!([kept, reset, drained].map(|key| queue.deadline(&key)), [at; 3]);
+        queue.reset_at(&reset, now + ms(5));
+        assert_eq!(queue.remove(&reset).deadline(), now + ms(5));
+        assert_eq!(queue.remove(&kept).deadline(), at);
+        assert_eq!(queue.drain().next().unwrap().deadline(), at);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_that_is_used_for_years_goes_on() {
     let mut queue = DelayQueue::new();
     for year in 0..30 {

@@ -162,27 +162,6 @@ async fn an_item_that_is_reset_again_and_again_wakes_nobody_meanwhile() {
     assert!(wheel.stats().armed <= 10, "{:?}", wheel.stats());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_few_items_wake_their_task_when_they_are_due_and_not_before() {
-    for count in [1, 8] {
-        let start = Instant::now();
-        let mut queue = TimingWheel::new().delay_queue();
-        (0..count).for_each(|n| _ = queue.insert(n, ms(100 + 5_000 * n)));
-        let (mut polls, mut due) = (0, Vec::new());
-        while let Some(expired) = poll_fn(|cx| {
-            polls += 1;
-            queue.poll_expired(cx)
-        })
-        .await
-        {
-            assert_eq!(start.elapsed(), ms(100 + 5_000 * expired.get_ref()));
-            due.push(expired.into_inner());
-        }
-        // One for each that waits, one for each that is woken, and one for the end.
-        assert_eq!((due, polls), ((0..count).collect(), 2 * count + 1));
-    }
-}
-
 /// As the others, but on threads, where the driver runs beside the task.
 #[test]
 fn on_several_workers_every_change_is_seen() {

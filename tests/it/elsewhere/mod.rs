@@ -82,7 +82,7 @@ fn kept(wakers: &[Weak<CountingWaker>]) -> usize {
 /// Polls a sleep for the first time, by which it is registered unless its deadline is found to have passed.
 fn arm(wheel: &TimingWheel, duration: Duration, waker: Arc<CountingWaker>) -> Sleep {
     let mut sleep = wheel.sleep(duration);
-    let poll = sleep.poll_wait(&mut Context::from_waker(&waker.into()));
+    let poll = sleep.poll_unconstrained(&mut Context::from_waker(&waker.into()));
     assert!(duration < DAY || poll.is_pending());
     sleep
 }

@@ -38,7 +38,7 @@ impl Task {
 
     fn poll(&self, sleep: &mut Sleep) -> Poll<()> {
         sleep
-            .poll_wait(&mut Context::from_waker(&self.waker))
+            .poll_unconstrained(&mut Context::from_waker(&self.waker))
             .map(|result| result.expect("the wheel goes on"))
     }
 

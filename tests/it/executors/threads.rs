@@ -25,7 +25,7 @@ fn a_sleep_may_be_polled_on_another_thread_each_time() {
                 // Each of these threads has a waker of its own.
                 let (tell, told) = mpsc::channel();
                 let waker = Waker::from(Arc::new(Tell(tell)));
-                let ready = sleep.poll_wait(&mut Context::from_waker(&waker)).is_ready();
+                let ready = sleep.poll_unconstrained(&mut Context::from_waker(&waker)).is_ready();
                 if !ready {
                     // Woken, or for once not the last to have polled.
                     let _ = told.recv_timeout(ms(10));
@@ -132,7 +132,7 @@ fn storm(wheel: &TimingWheel, end: Instant) -> Vec<Sleep> {
             2 => Pin::new(&mut sleeps[at]).reset(Instant::now()),
             _ => {
                 let elapsed = sleeps[at].is_elapsed();
-                if sleeps[at].poll_wait(&mut cx).is_ready() {
+                if sleeps[at].poll_unconstrained(&mut cx).is_ready() {
                     assert!(Instant::now() >= sleeps[at].deadline());
                     drop(sleeps.swap_remove(at));
                 } else {

@@ -30,7 +30,7 @@ async fn after_each_jump_of_the_clock_what_it_passed_has_fired_and_nothing_else(
         let due = sleeps.iter().filter(|sleep| sleep.deadline() <= now).count();
         assert_eq!(wheel.pending(), sleeps.len() - due, "after round {round}");
         sleeps.retain_mut(|sleep| {
-            let is_ready = sleep.poll_wait(&mut Context::from_waker(Waker::noop())).is_ready();
+            let is_ready = sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop())).is_ready();
             assert_eq!(is_ready, sleep.deadline() <= now, "after round {round}");
             !is_ready
         });
@@ -62,7 +62,7 @@ fn timers_made_and_polled_where_the_clock_is_days_behind_or_ahead_are_neither_lo
                     let _context = makes.enter();
                     wheel.sleep(ms(1 + round * round))
                 };
-                let is_ready = polls.block_on(async { sleep.poll_wait(&mut cx).is_ready() });
+                let is_ready = polls.block_on(async { sleep.poll_unconstrained(&mut cx).is_ready() });
                 if is_ready {
                     let clocks = [&ours, polls].map(|runtime| runtime.block_on(async { Instant::now() }));
                     assert!(clocks.into_iter().any(|now| now >= sleep.deadline()));
@@ -83,12 +83,12 @@ fn timers_made_and_polled_where_the_clock_is_days_behind_or_ahead_are_neither_lo
             sleeps.sort_by_key(Sleep::deadline);
             for mut sleep in sleeps {
                 let deadline = sleep.deadline();
-                tokio::time::timeout(10 * DAY, std::future::poll_fn(|cx| sleep.poll_wait(cx)))
+                tokio::time::timeout(10 * DAY, std::future::poll_fn(|cx| sleep.poll_unconstrained(cx)))
                     .await
                     .expect("it is lost")
                     .unwrap();
                 assert!(Instant::now() >= deadline);
-                assert_ready_ok!(sleep.poll_wait(&mut cx));
+                assert_ready_ok!(sleep.poll_unconstrained(&mut cx));
             }
             let stats = assert_adds_up(&wheel);
             assert_eq!(stats.pending, 0);
@@ -120,9 +120,9 @@ fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_
             let mut cx = Context::from_waker(Waker::noop());
             let first = assert_ready!(interval.poll_tick(&mut cx)).into_std();
             assert!((before..=after).contains(&first), "{interval:?}");
-            assert!(sleep.poll_wait(&mut cx).is_pending(), "it is not due for half a day");
+            assert!(sleep.poll_unconstrained(&mut cx).is_pending(), "it is not due for half a day");
             Pin::new(&mut sleep).reset_after(DAY / 4);
-            assert!(sleep.poll_wait(&mut cx).is_pending(), "it is not due for a quarter of a day");
+            assert!(sleep.poll_unconstrained(&mut cx).is_pending(), "it is not due for a quarter of a day");
             assert!(sleep.deadline().into_std() <= std::time::Instant::now() + DAY / 4);
         });
     }

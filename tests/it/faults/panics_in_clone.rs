@@ -72,16 +72,16 @@ async fn a_sleep_whose_waker_cannot_be_cloned_is_not_registered_and_can_be_polle
     let mut cx = Context::from_waker(&waker);
     let mut sleep = wheel.sleep(ms(10));
     assert!(panics(|| {
-        let _ = sleep.poll_wait(&mut cx);
+        let _ = sleep.poll_unconstrained(&mut cx);
     }));
     assert_eq!((assert_adds_up(&wheel).armed, task.woken()), (0, 0));
     // Its place was not taken.
     drop(wheel.try_sleep(DAY).expect("a place"));
     task.panic_in_clone(false);
-    assert_pending!(sleep.poll_wait(&mut cx));
+    assert_pending!(sleep.poll_unconstrained(&mut cx));
     advance(ms(10)).await;
     assert_eq!(task.woken(), 1);
-    assert_ready_ok!(sleep.poll_wait(&mut cx));
+    assert_ready_ok!(sleep.poll_unconstrained(&mut cx));
     assert_eq!(assert_adds_up(&wheel).fired, 1);
 }
 
@@ -93,13 +93,13 @@ async fn a_sleep_that_is_polled_again_with_a_waker_that_cannot_be_cloned_still_w
     for _ in 0..3 {
         let waker = task.waker();
         assert!(panics(|| {
-            let _ = sleep.poll_wait(&mut Context::from_waker(&waker));
+            let _ = sleep.poll_unconstrained(&mut Context::from_waker(&waker));
         }));
     }
     advance(ms(10)).await;
     assert_eq!((before.woken(), task.woken()), (1, 0));
     // Nothing is to be cloned for one that is ready.
-    assert_ready_ok!(sleep.poll_wait(&mut Context::from_waker(&task.waker())));
+    assert_ready_ok!(sleep.poll_unconstrained(&mut Context::from_waker(&task.waker())));
     assert_eq!(assert_adds_up(&wheel).fired, 1);
 }
 

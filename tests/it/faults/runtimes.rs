@@ -18,7 +18,7 @@ fn assert_all_told(wheel: &TimingWheel, sleeps: Vec<Sleep>, woken: &Counts) {
     assert_eq!((stats.pending, stats.cancelled), (0, sleeps.len() as u64));
     assert_eq!(woken.woken(), sleeps.len());
     for mut sleep in sleeps {
-        let result = sleep.poll_wait(&mut Context::from_waker(Waker::noop()));
+        let result = sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop()));
         assert!(assert_ready_err!(result).is_shutdown());
     }
     assert_eq!(assert_adds_up(wheel), stats);
@@ -65,7 +65,7 @@ fn a_future_that_an_ending_runtime_refuses_may_make_wheels_and_timers_as_it_is_d
             || drop(TimingWheel::new()),
             || {
                 let mut sleep = timingwheel::time::sleep(DAY);
-                _ = sleep.poll_wait(&mut Context::from_waker(Waker::noop()));
+                _ = sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop()));
             },
         ];
         for make in makes {
@@ -143,10 +143,13 @@ fn a_waker_may_end_the_runtime_that_the_driver_runs_on() {
     wait_until("the end", || wheel.pending() == 0 && counts.woken() == due_too.len());
     assert_eq!(counts.early(), 0);
     for mut sleep in due_too.into_iter().chain([first]) {
-        assert_ready_ok!(sleep.poll_wait(&mut Context::from_waker(Waker::noop())));
+        assert_ready_ok!(sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop())));
     }
     for mut sleep in not_due {
-        assert!(assert_ready_err!(sleep.poll_wait(&mut Context::from_waker(Waker::noop()))).is_shutdown());
+        assert!(
+            assert_ready_err!(sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop())))
+                .is_shutdown()
+        );
     }
     wait_until("the counts", || wheel.stats().armed == 2_001);
     assert_adds_up(&wheel);

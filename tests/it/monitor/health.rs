@@ -15,12 +15,18 @@ fn stats(set: impl FnOnce(&mut Stats)) -> Stats {
     stats
 }
 
+fn with(set: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits::default();
+    set(&mut limits);
+    limits
+}
+
 fn late(lateness: &[(f64, Duration)]) -> Limits {
-    Limits { lateness: lateness.to_vec(), ..Limits::default() }
+    with(|limits| limits.lateness = lateness.to_vec())
 }
 
 fn held(lock_hold: Duration) -> Limits {
-    Limits { lock_hold: Some(lock_hold), ..Limits::default() }
+    with(|limits| limits.lock_hold = Some(lock_hold))
 }
 
 fn words(unhealthy: Result<(), Unhealthy>) -> String {
@@ -42,7 +48,7 @@ async fn a_wheel_without_limits_is_healthy_until_it_ends() {
 #[tokio::test(start_paused = true)]
 async fn more_pending_timers_than_the_limit_are_unhealthy() {
     let wheel = TimingWheel::new();
-    let limits = Limits { pending: Some(2), ..Limits::default() };
+    let limits = with(|limits| limits.pending = Some(2));
     let mut timers = vec![armed(&wheel, HOUR), armed(&wheel, HOUR)];
     assert_eq!(wheel.health(&limits), Ok(()));
     timers.push(armed(&wheel, HOUR));
@@ -92,7 +98,8 @@ fn what_is_as_late_as_the_limit_is_healthy_and_what_is_a_sixteenth_later_is_not(
         });
         assert_eq!(limits.each_ref().map(|limits| stats.check(limits).is_ok()), [is_healthy; 2], "{micros}");
     }
-    let longest = Limits { lock_hold: Some(Duration::MAX), ..late(&[(1.0, Duration::MAX)]) };
+    let mut longest = late(&[(1.0, Duration::MAX)]);
+    longest.lock_hold = Some(Duration::MAX);
     assert_eq!(stats(|stats| stats.lateness.record(Duration::MAX)).check(&longest), Ok(()));
 }
 
@@ -112,7 +119,7 @@ async fn a_hold_of_a_lock_that_is_longer_than_the_limit_is_unhealthy() {
 #[test]
 fn a_driver_that_is_held_up_for_longer_than_the_limit_is_unhealthy_and_was() {
     let (wheel, _sleep, runtime) = stuck();
-    let limits = Limits { overdue: Some(ms(10)), ..Limits::default() };
+    let limits = with(|limits| limits.overdue = Some(ms(10)));
     let unhealthy = wheel.health(&limits).unwrap_err();
     assert!(unhealthy.exceeds(Exceeded::Overdue), "{unhealthy}");
     assert!(wheel.stats().overdue >= ms(18));
@@ -123,7 +130,7 @@ fn a_driver_that_is_held_up_for_longer_than_the_limit_is_unhealthy_and_was() {
     });
     assert_eq!(wheel.health(&limits), Ok(()));
     assert_eq!(
-        words(wheel.health(&Limits { stalls: Some(0), ..Limits::default() })),
+        words(wheel.health(&with(|limits| limits.stalls = Some(0)))),
         "the timing wheel is not healthy: it was turned late 1 times, the limit is 0"
     );
 }
@@ -131,7 +138,7 @@ fn a_driver_that_is_held_up_for_longer_than_the_limit_is_unhealthy_and_was() {
 #[tokio::test(start_paused = true)]
 async fn more_refusals_than_the_limit_are_unhealthy() {
     let wheel = TimingWheel::builder().max_pending(0).build().expect("a wheel");
-    let limits = Limits { refused: Some(1), ..Limits::default() };
+    let limits = with(|limits| limits.refused = Some(1));
     assert!(wheel.try_sleep(HOUR).is_err());
     assert_eq!(wheel.health(&limits), Ok(()));
     assert!(wheel.try_sleep(HOUR).is_err());
@@ -155,15 +162,15 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         stats.lateness.record(Duration::from_nanos(3));
         stats.lock_holds.record(Duration::from_nanos(2));
     });
-    let none = Limits {
-        overdue: Some(Duration::ZERO),
-        pending: Some(0),
-        refused: Some(0),
-        stalls: Some(0),
-        wakers_panicked: Some(0),
-        lateness: vec![(0.999, Duration::ZERO)],
-        lock_hold: Some(Duration::ZERO),
-    };
+    let none = with(|limits| {
+        limits.overdue = Some(Duration::ZERO);
+        limits.pending = Some(0);
+        limits.refused = Some(0);
+        limits.stalls = Some(0);
+        limits.wakers_panicked = Some(0);
+        limits.lateness = vec![(0.999, Duration::ZERO)];
+        limits.lock_hold = Some(Duration::ZERO);
+    });
     assert_eq!(
         words(stats.check(&none)),
         "the timing wheel is not healthy: it has ended; the system gives no thread for its watchdog; \
@@ -172,15 +179,15 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
          0; it was turned late 5 times, the limit is 0; 4 wakers panicked, the limit is 0; \
          99.9 % of timers were late by up to 3ns, the limit is 0ns"
     );
-    let just_so = Limits {
-        overdue: Some(ms(300)),
-        pending: Some(7),
-        refused: Some(6),
-        stalls: Some(5),
-        wakers_panicked: Some(4),
-        lateness: vec![(0.999, Duration::from_nanos(3))],
-        lock_hold: Some(Duration::from_nanos(2)),
-    };
+    let just_so = with(|limits| {
+        limits.overdue = Some(ms(300));
+        limits.pending = Some(7);
+        limits.refused = Some(6);
+        limits.stalls = Some(5);
+        limits.wakers_panicked = Some(4);
+        limits.lateness = vec![(0.999, Duration::from_nanos(3))];
+        limits.lock_hold = Some(Duration::from_nanos(2));
+    });
     assert_eq!(
         words(stats.check(&just_so)),
         "the timing wheel is not healthy: it has ended; the system gives no thread for its watchdog"

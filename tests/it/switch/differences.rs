@@ -41,6 +41,7 @@ fn our_types_implement_all_that_tokios_do_and_these_as_well() {
         "Error: PartialEq",
         "Error: Eq",
         "Error: Hash",
+        "Error: Into<Io>",
     ];
     assert_eq!(more, expected);
 }

@@ -31,7 +31,7 @@ fn a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel() {
             move || {
                 dropped.lock().unwrap().clear();
                 let mut moved = moved.lock().unwrap();
-                assert_pending!(moved.poll_wait(&mut Context::from_waker(Waker::noop())));
+                assert_pending!(moved.poll_unconstrained(&mut Context::from_waker(Waker::noop())));
                 let next = wheel.clone();
                 let last = on_wake({
                     let done = done.clone();
@@ -40,7 +40,7 @@ fn a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel() {
                         done.notify_one();
                     }
                 });
-                assert_pending!(moved.poll_wait(&mut Context::from_waker(&last)));
+                assert_pending!(moved.poll_unconstrained(&mut Context::from_waker(&last)));
                 // One earlier than what the driver has looked at, from within its turn.
                 Pin::new(&mut *moved).reset(Instant::now() + ms(7));
                 armed.lock().unwrap().push(arm(&wheel, DAY, Waker::noop().clone()));
@@ -49,8 +49,8 @@ fn a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel() {
         });
         let mut first = arm(&wheel, ms(5), waker);
         done.notified().await;
-        assert_ready_ok!(first.poll_wait(&mut Context::from_waker(Waker::noop())));
-        assert_ready_ok!(moved.lock().unwrap().poll_wait(&mut Context::from_waker(Waker::noop())));
+        assert_ready_ok!(first.poll_unconstrained(&mut Context::from_waker(Waker::noop())));
+        assert_ready_ok!(moved.lock().unwrap().poll_unconstrained(&mut Context::from_waker(Waker::noop())));
         assert_eq!((wheel.pending(), wheel.stats().fired), (1, 2));
     });
 }
@@ -89,7 +89,7 @@ fn a_waker_may_shut_its_wheel_down() {
     on_each_runtime(|| async {
         let wheel = TimingWheel::builder().shards(2).build().unwrap();
         // Armed before the first one, which fires whenever the machine comes to it.
-        let mut other = task::spawn(wheel.sleep(DAY).wait());
+        let mut other = task::spawn(async { wheel.sleep(DAY).wait().await });
         assert_pending!(other.poll());
         let first = arm(
             &wheel,

@@ -48,7 +48,7 @@ async fn others_are_woken(wheel: &TimingWheel, waker: impl Fn() -> Waker) {
     }
     assert_eq!(woken.load(Ordering::SeqCst), 200);
     for mut sleep in sleeps {
-        assert_ready_ok!(sleep.poll_wait(&mut Context::from_waker(Waker::noop())));
+        assert_ready_ok!(sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop())));
     }
 }
 
@@ -119,12 +119,12 @@ fn a_sleep_moved_into_the_past_whose_waker_panics_is_ready_at_its_next_poll() {
         let wheel = TimingWheel::new();
         let waker = on_wake(|| panic!("in the waker"));
         let mut sleep = wheel.sleep(DAY);
-        assert_pending!(sleep.poll_wait(&mut Context::from_waker(&waker)));
+        assert_pending!(sleep.poll_unconstrained(&mut Context::from_waker(&waker)));
         // The wheel's clock was moved on to the present by the first poll.
         let past = Instant::now() - Duration::from_secs(60);
         assert!(catch_unwind(AssertUnwindSafe(|| Pin::new(&mut sleep).reset(past))).is_err());
         assert_eq!(wheel.pending(), 0);
-        assert_ready_ok!(sleep.poll_wait(&mut Context::from_waker(&waker)));
+        assert_ready_ok!(sleep.poll_unconstrained(&mut Context::from_waker(&waker)));
     });
 }
 
@@ -137,13 +137,14 @@ fn a_waker_that_stands_where_one_stood_that_panicked_is_registered() {
         let address = first.data();
         let mut sleep = arm(&wheel, DAY, first);
         let second = on_wake(|| {});
-        let poll = AssertUnwindSafe(|| sleep.poll_wait(&mut Context::from_waker(&second)).is_pending());
+        let poll =
+            AssertUnwindSafe(|| sleep.poll_unconstrained(&mut Context::from_waker(&second)).is_pending());
         assert!(catch_unwind(poll).is_err());
         // All have to be alive at the same time, so that they stand at different addresses.
         let mut thirds: Vec<_> = (0..1_000).map(|_| Arc::new(InDrop { panics: false })).collect();
         thirds.sort_by_key(|third| Arc::as_ptr(third).cast() != address);
         let third = Waker::from(thirds[0].clone());
-        assert_pending!(sleep.poll_wait(&mut Context::from_waker(&third)));
+        assert_pending!(sleep.poll_unconstrained(&mut Context::from_waker(&third)));
         assert_eq!(Arc::strong_count(&thirds[0]), 3, "the wheel has a clone of it");
     });
 }

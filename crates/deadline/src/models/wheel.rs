@@ -109,7 +109,7 @@ impl Sleep {
         self.at = at;
     }
 
-    pub(crate) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub(crate) fn poll_unconstrained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.cancel();
         let mut state = self.wheel.state.lock().unwrap();
         if state.now >= self.at {
@@ -147,7 +147,7 @@ impl Future for Timeout {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_wait(cx).map(|result| result.expect("tokio's timers go on"))
+        self.0.poll_unconstrained(cx).map(|result| result.expect("tokio's timers go on"))
     }
 }
 

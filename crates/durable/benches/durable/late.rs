@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use timingwheel::Histogram;
 use timingwheel::TimingWheel;
-use timingwheel::monitor::Histogram;
 use timingwheel_durable::RedbStore;
 use timingwheel_durable::store::{NewTimer, Store};
 use timingwheel_durable::{Kind, TimerId};

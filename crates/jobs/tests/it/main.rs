@@ -123,7 +123,7 @@ fn when_dropped(act: impl Fn() + Send + Sync + 'static) -> Waker {
 
 /// A timer that waits by this waker. When it is dropped, it leaves the waker in the wheel until another is armed in its shard.
 fn wait_by(waker: &Waker, mut sleep: Sleep) -> Sleep {
-    assert!(sleep.poll_wait(&mut Context::from_waker(waker)).is_pending());
+    assert!(sleep.poll_unconstrained(&mut Context::from_waker(waker)).is_pending());
     sleep
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, PendingRun, Previous, Repeating, Schedule};
 use tokio::time::{Instant, sleep};
 
@@ -83,8 +83,8 @@ impl Schedule for Notes {
         (notes.len() == 1).then(|| previous.due + ms(10))
     }
 
-    fn tolerance(&self) -> Option<Tolerance> {
-        Some(Tolerance::time(ms(100)))
+    fn tolerance(&self) -> Option<Duration> {
+        Some(ms(100))
     }
 
     fn leaves_out(&mut self) -> bool {
@@ -168,7 +168,7 @@ fn act_while_it_is_moved(act: fn(&Job<()>)) -> (JobState, Option<Instant>) {
             _ = tell.send(is_dropped.load(Ordering::Relaxed).then(|| (job.state(), job.due())));
         });
         let mut first = wheel.sleep_until(at);
-        _ = first.poll_wait(&mut Context::from_waker(&waker));
+        _ = first.poll_unconstrained(&mut Context::from_waker(&waker));
         *slot.lock().unwrap() = Some(Arc::new(wheel.run_at(at, async {})));
         drop(waker);
         // On a machine that stalls they may have come due one by one.

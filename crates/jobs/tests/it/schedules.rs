@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use timingwheel_jobs::{Adjusted, Backoff, FixedDelay, FixedRate, JobState, JobsExt, Previous, Schedule};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
@@ -157,7 +157,7 @@ fn jitter_makes_runs_later_and_does_not_add_up() {
 }
 
 /// A grid of a second, on which deadlines that lie apart come together.
-const SECOND: Tolerance = Tolerance::time(ms(1_000));
+const SECOND: Duration = ms(1_000);
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_rate_that_may_be_late_neither_drifts_nor_counts_that_as_missed() {

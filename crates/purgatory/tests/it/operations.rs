@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use timingwheel_purgatory::{Purgatory, WatchError};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, advance};
@@ -91,7 +91,7 @@ async fn a_task_that_only_finds_operations_complete_lets_others_run() {
 #[tokio::test(start_paused = true)]
 async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
     let wheel = TimingWheel::new();
-    let purgatory: Purgatory<u64> = Purgatory::new(&wheel).with_tolerance(Tolerance::share(0.5));
+    let purgatory: Purgatory<u64> = Purgatory::new(&wheel).with_tolerance(ms(5_000));
     let start = Instant::now();
     let watches: Vec<_> = (0..100).map(|n| purgatory.clone().watch([n], ms(10_000 + n), never)).collect();
     let mut ends = Vec::new();
