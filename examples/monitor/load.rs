@@ -171,7 +171,7 @@ impl Scrapes {
 }
 
 /// The histograms of a wheel.
-pub(crate) const HISTOGRAMS: [&str; 2] = ["lateness_seconds", "lock_hold_seconds"];
+pub(crate) const HISTOGRAMS: [&str; 1] = ["lateness_seconds"];
 
 /// The values of one scrape, by what stands before them in its lines.
 #[derive(Clone)]

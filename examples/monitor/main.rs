@@ -94,21 +94,18 @@ struct Settings {
 struct Bounds {
     pending: usize,
     lateness: Duration,
-    lock_hold: Duration,
     overdue: Duration,
 }
 
 impl Bounds {
     const fn new(pending: usize) -> Self {
-        let half_a_second = Duration::from_millis(500);
-        Self { pending, lateness: half_a_second, lock_hold: half_a_second, overdue: Duration::from_secs(1) }
+        Self { pending, lateness: Duration::from_millis(500), overdue: Duration::from_secs(1) }
     }
 
     fn limits(self) -> Limits {
         Limits {
             pending: Some(self.pending),
             lateness: vec![(0.99, self.lateness)],
-            lock_hold: Some(self.lock_hold),
             overdue: Some(self.overdue),
             refused: Some(0),
             wakers_panicked: Some(0),
@@ -279,10 +276,7 @@ fn print(scrapes: &Scrapes, books: &Books) -> Vec<String> {
         .total("turns of the wheel", count(last.value("turns_total")))
         .of_these("late by more than 10 ms", count(last.value("stalls_total")), None)
         .total("scrapes", *number)
-        .lateness("timers late", |share| duration(last.quantile_since(first, "lateness_seconds", share)))
-        .lateness("locks held by turns", |share| {
-            duration(last.quantile_since(first, "lock_hold_seconds", share))
-        });
+        .lateness("timers late", |share| duration(last.quantile_since(first, "lateness_seconds", share)));
     ledger.print(
         "What it means: the scrapes agree with the load. Each timer that was armed has\n\
          fired or was cancelled.",

@@ -247,12 +247,6 @@ fn checks(stats: &Stats, bounds: Bounds, unhealthy: Option<&Unhealthy>) -> Vec<C
             ok(Exceeded::Lateness),
         ),
         time(
-            "longest hold of a lock by a turn of the wheel",
-            range(&stats.lock_holds, stats.lock_holds.max()),
-            bounds.lock_hold,
-            ok(Exceeded::LockHold),
-        ),
-        time(
             "how far the wheel is behind",
             format!("{} ms", millis(stats.overdue)),
             bounds.overdue,

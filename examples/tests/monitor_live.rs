@@ -228,7 +228,6 @@ async fn a_real_prometheus_scrapes_counters_levels_and_histograms() {
         ("timingwheel_fired_total", "counter"),
         ("timingwheel_pending_by_level", "gauge"),
         ("timingwheel_lateness_seconds", "histogram"),
-        ("timingwheel_lock_hold_seconds", "histogram"),
     ] {
         let metadata = async || {
             let metadata = get_json(&address, &format!("/api/v1/metadata?metric={name}")).await?;
@@ -243,7 +242,7 @@ async fn a_real_prometheus_scrapes_counters_levels_and_histograms() {
     once(&address, "sum(rate(timingwheel_fired_total[10s]))", |rate| rate > 0.0).await;
     let on_levels = "sum(timingwheel_pending_by_level)";
     once(&address, &format!("{on_levels} - sum(timingwheel_pending)"), |left| left == 0.0).await;
-    for histogram in ["timingwheel_lateness_seconds", "timingwheel_lock_hold_seconds"] {
+    for histogram in ["timingwheel_lateness_seconds"] {
         let within = format!("histogram_quantile(0.5, sum by (le) (rate({histogram}_bucket[10s])))");
         once(&address, &within, |seconds| seconds > 0.0 && seconds < 60.0).await;
         let mean = format!("sum(rate({histogram}_sum[10s])) / sum(rate({histogram}_count[10s]))");

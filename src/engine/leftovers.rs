@@ -21,9 +21,9 @@
 //! |---|---|
 //! | a timer is armed in this shard | the timer reuses the entry of the spare, or else of the batch's last key, if another key stays there and the entries are not very many: the entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
 //! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
-//! | the shard is turned, at the latest a second after the first key was left; the wheel ends, or the shard is dropped | it is cleared with all others |
+//! | the shard is turned, at the latest a second after the first key was left, if the runtime runs; the wheel ends, or the shard is dropped | it is cleared with all others |
 //!
-//! Until then the entry keeps its waker: up to 14 wakers in each shard, for at most a second.
+//! Until then the entry keeps its waker: up to 14 wakers in each shard, for at most a second of a runtime that runs.
 //!
 //! **Ground rules.** A dropping thread leaves a key without the shard's lock. Only a thread that holds the shard's lock
 //! takes a key away. The lock of the batch is taken after the shard's, or alone.
@@ -45,8 +45,8 @@ pub(super) const ALL: usize = BATCH_LEN + OTHERS;
 /// the turner to come. In a model it is fewer, so that one is taken.
 const KEPT: usize = if cfg!(all(test, loom)) { 0 } else { 1 };
 
-/// The longest time that a leftover stays, with the waker in its entry. A waker may own something that keeps the wheel
-/// alive.
+/// The longest time that a leftover stays while the runtime runs, with the waker in its entry. A waker may own something
+/// that keeps the wheel alive.
 const STAY: Duration = Duration::from_secs(1);
 
 /// No key has been left as the spare since the leftovers were cleared.

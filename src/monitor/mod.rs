@@ -14,7 +14,6 @@
 //! let limits = Limits {
 //!     pending: Some(1_000_000),
 //!     lateness: vec![(0.99, Duration::from_millis(5))],
-//!     lock_hold: Some(Duration::from_millis(1)),
 //!     overdue: Some(Duration::from_millis(100)),
 //!     ..Limits::default()
 //! };

@@ -34,7 +34,7 @@ impl TimingWheel {
     ///
     /// # Cancel safety
     /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
-    /// shard keep their wakers and their memory, for at most a second. The next timer reuses the entry of one of
+    /// shard keep their wakers and their memory, for at most a second while the runtime runs. The next timer reuses the entry of one of
     /// them. Each of the others, at most 13, was dropped on another thread than the one that made it, or was among the
     /// oldest of tens of thousands. A thread that later polls or drops a timer may drop these wakers, and does not see
     /// their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
