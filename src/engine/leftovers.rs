@@ -51,8 +51,8 @@ const STAY: Duration = Duration::from_secs(1);
 
 /// No key has been left as the spare since the leftovers were cleared.
 const EMPTY: u64 = Key::vacancy(0).to_bits();
-/// A timer has reused the entry that was left as the spare. The turner has been asked to come, or is about to be.
-const EMPTY_AND_DUE: u64 = Key::vacancy(1).to_bits();
+/// As [`EMPTY`], but the turner has been asked to come, or is about to be: a timer has reused the entry that was left before.
+const ASKED: u64 = Key::vacancy(1).to_bits();
 
 fn key_of(spare: u64) -> Option<Key> {
     Some(Key::from_bits(spare)).filter(|key| !key.is_vacancy())
@@ -67,7 +67,7 @@ pub(super) struct Leftovers {
 
 #[derive(Debug)]
 struct Spare {
-    /// The key, or [`EMPTY`], or [`EMPTY_AND_DUE`]. Acquire and release: a thread that leaves a key after another one was
+    /// The key, or [`EMPTY`], or [`ASKED`]. Acquire and release: a thread that leaves a key after another one was
     /// taken away sees what was done before that.
     key: AtomicU64,
     /// The hash of its waker. Relaxed, because this is a guess: another thread may be about to leave a key.
@@ -156,7 +156,7 @@ impl Leftovers {
     #[inline]
     pub(super) fn take_one(&self, from_batch: bool) -> Option<Key> {
         if let Some(key) = key_of(self.spare.key.load(Ordering::Acquire)) {
-            self.spare.key.store(EMPTY_AND_DUE, Ordering::Release);
+            self.spare.key.store(ASKED, Ordering::Release);
             return Some(key);
         }
         if !from_batch {
