@@ -31,7 +31,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, OwnLines, ShortLock};
+use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, ShortLock};
 use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::wheel::{Key, Nanos};
 
@@ -61,8 +61,8 @@ fn key_of(spare: u64) -> Option<Key> {
 /// The leftovers of a shard.
 #[derive(Debug)]
 pub(super) struct Leftovers {
-    spare: OwnLines<Spare>,
-    batch: OwnLines<Batch>,
+    spare: Spare,
+    batch: Batch,
 }
 
 #[derive(Debug)]
@@ -97,12 +97,12 @@ pub(super) enum Left {
 impl Leftovers {
     pub(super) fn new() -> Self {
         Self {
-            spare: OwnLines(Spare { key: AtomicU64::new(EMPTY), waker: AtomicUsize::new(0) }),
-            batch: OwnLines(Batch {
+            spare: Spare { key: AtomicU64::new(EMPTY), waker: AtomicUsize::new(0) },
+            batch: Batch {
                 keys: ShortLock::new([Key::PLACEHOLDER; BATCH_LEN]),
                 len: AtomicUsize::new(0),
                 clear_by: AtomicU64::new(u64::MAX),
-            }),
+            },
         }
     }
 

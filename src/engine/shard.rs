@@ -19,7 +19,7 @@ use super::max_pending::MaxPending;
 use crate::engine::alarm::Alarm;
 use crate::error::Error;
 use crate::platform::clock::Clock;
-use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
+use crate::platform::sync::{AtomicU64, Ordering, ShortLock, ShortLockGuard};
 use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::telemetry::stats::Stats;
 use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
@@ -40,8 +40,8 @@ const ENDED: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    state: OwnLines<ShortLock<State>>,
-    published: OwnLines<Published>,
+    state: ShortLock<State>,
+    published: Published,
     leftovers: Leftovers,
     /// Which of the wheel's shards this is, and how many there are.
     number: usize,
@@ -93,8 +93,8 @@ impl Shard {
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
         let published = Published { next_expiration: AtomicU64::new(u64::MAX), ..Published::default() };
         Self {
-            state: OwnLines(ShortLock::new(state)),
-            published: OwnLines(published),
+            state: ShortLock::new(state),
+            published,
             leftovers: Leftovers::new(),
             number,
             shards,
@@ -456,7 +456,7 @@ impl Shard {
             drop(record_lateness);
             state.fired += (expired.len() - before) as u64;
             // This comes before the wakers are woken, so that each woken task finds its deadline reached.
-            let Published { next_expiration, reached, handed_out, .. } = &*self.published;
+            let Published { next_expiration, reached, handed_out, .. } = &self.published;
             if progress == Progress::Done {
                 let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
                 next_expiration.store(next.0, Ordering::Relaxed);
