@@ -181,8 +181,7 @@ fn a_timer_armed_as_a_turn_finds_the_wheel_busy_fires_by_the_earliest_time_that_
     });
 }
 
-/// Fails if an inserter reads the time that is allowed without the lock under which it sets the timer, and if a turner sets
-/// that time anew without it.
+/// Fails if a turn that finds the wheel at ease leaves that time as it is, and without either fence.
 #[test]
 fn a_timer_armed_as_a_turn_finds_the_wheel_at_ease_does_not_wait_for_the_time_that_was_allowed_before() {
     check(["it has set the timer", "the turn has"], || {
