@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
 //! Each worker makes and drops timers in its own part of the wheel. The runtime turns the wheel: a worker that looks at its
-//! sockets also fires the due timers. Nothing ticks in between. The crate is safe Rust.
+//! sockets also fires the due timers. The crate is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;

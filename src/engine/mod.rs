@@ -4,7 +4,7 @@
 //!
 //! | what happens | where |
 //! |---|---|
-//! | `wheel.sleep(d)` is called | `TimingWheel::sleep` fixes the deadline, and takes the shard of this thread. A sleep by name does so when it is first polled |
+//! | `wheel.sleep(d)` is called | `TimingWheel::sleep` fixes the deadline, and takes the shard of this thread. A sleep by name fixes its deadline too, and takes a shard when it is first polled |
 //! | the sleep is first polled | `Sleep::poll_changed` has `State::arm` call `Shard::arm`. That **reuses** the entry of a dropped timer, or **inserts** one. The sleep keeps the entry's key |
 //! | the entry gets its place | `Levels::slot_for` finds the slot for the deadline, and `Levels::link` puts the key into the slot's bucket |
 //! | nothing comes up earlier | `Shard::publish` tells all threads, and `Alarm::request` sets the park's timer |

@@ -8,7 +8,7 @@
 //! | who looks | when | the next look |
 //! |---|---|---|
 //! | the thread | at the time of the next look | [`LOOK_AFTER`] after the earliest turn is due; [`PAUSE`] later if it has found a turn late |
-//! | a thread that sets an alarm, if it has the only wheel | when the next look would come before the turn can be late | [`LOOK_AFTER`] after the turn is due |
+//! | a thread that sets an alarm for the only wheel, and for a turn that is [`NEAR`] | when the next look would come before that turn can be late | [`LOOK_AFTER`] after the turn is due |
 //!
 //! So timers that come in time wake the thread only after the last of them, and if there are several wheels. The thread sleeps
 //! on a timerfd. To set it is a system call for one turn in six at a tick of a millisecond, and wakes nobody. Where there is
@@ -39,6 +39,9 @@ use crate::wheel::Nanos;
 const LATE: Duration = Duration::from_millis(2);
 /// The watchdog looks so long after the earliest turn was due.
 const LOOK_AFTER: Duration = Duration::from_millis(8);
+/// A look is moved on for a turn that is so near. For a later one it would have to be moved back as the next short timer is
+/// armed, so the thread wakes instead, and finds nothing.
+const NEAR: Duration = Duration::from_millis(100);
 /// How long after it has woken a worker it looks again.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long after the system gave no thread it is asked again.
@@ -85,9 +88,8 @@ impl Watch {
         if next_look > turn.after(LOOK_AFTER) {
             return watchdog.plan(turn.after(LOOK_AFTER));
         }
-        // If there is nothing to wait for, one look may come that finds nothing.
-        if next_look < turn.after(LATE) && turn < Nanos::MAX && watchdog.has_one_wheel.load(Ordering::Relaxed)
-        {
+        let comes_for_nothing = next_look < turn.after(LATE) && turn < next_look.after(NEAR);
+        if comes_for_nothing && watchdog.has_one_wheel.load(Ordering::Relaxed) {
             watchdog.look_early();
         }
         None
@@ -365,10 +367,12 @@ mod tests {
     fn the_turns_of_the_only_wheel_move_the_next_look_on_and_those_of_several_leave_it_to_the_thread() {
         let watchdog = watchdog(|_| Ok(()));
         let (only, watch, _is_woken) = wheel(watchdog);
-        let (first, second) = (now().after(SAFE), now().after(SAFE * 2));
-        expect_at(&only, &watch, first);
-        expect_at(&only, &watch, second);
-        assert_eq!(next_look(watchdog), second.after(LOOK_AFTER));
+        let first = now().after(SAFE);
+        let (second, far) = (first.after(NEAR), first.after(NEAR * 3));
+        for (turn, at) in [(first, first), (second, second), (far, second)] {
+            expect_at(&only, &watch, turn);
+            assert_eq!(next_look(watchdog), at.after(LOOK_AFTER));
+        }
         let (other, other_watch, _is_woken) = wheel(watchdog);
         expect_at(&other, &other_watch, first);
         expect_at(&other, &other_watch, second);
