@@ -189,11 +189,11 @@ impl Builder {
     /// ask for its drivers, so the panic is tokio's.
     ///
     /// - A multi-thread runtime needs its I/O driver.
-    /// - A current-thread runtime needs tokio's timers. With a tick of less than a millisecond it needs the I/O driver,
-    ///   and tokio's timers only if tokio has its feature `test-util`.
-    /// - Every runtime needs tokio's timers instead if the wheel gets no timerfd: on systems without timerfds, without
-    ///   the feature `timerfd`, and if the system refuses one. Then an [event](crate::monitor#events) tells why the
-    ///   system refused.
+    /// - A current-thread runtime needs tokio's timers. With a tick of less than a millisecond it needs the I/O driver
+    ///   instead, unless tokio has its feature `test-util`.
+    /// - Every runtime needs tokio's timers instead on systems without timerfds, and without the feature `timerfd`.
+    /// - If the system refuses a timerfd, the wheel needs tokio's timers in addition to the I/O driver. An
+    ///   [event](crate::monitor#events) tells why the system refused.
     #[track_caller]
     pub fn build_on(self, runtime: &Handle) -> Result<TimingWheel, BuildError> {
         let _entered = runtime.enter();

@@ -27,17 +27,15 @@ const MAX_LEVELS: usize = 64;
 ///
 /// - the last handle and the last future of the wheel are gone, or
 /// - [`shutdown`](Self::shutdown) is called, or
-/// - the runtime is shut down.
+/// - the runtime is shut down, or
+/// - its clock is paused, and comes to the end of time: 292 years after the process began.
 ///
 /// # Precision
 ///
-/// A timer never fires early. It fires within a [tick](crate::Builder::tick) of its deadline. Add the delay that tokio's own
-/// timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled.
+/// A timer never fires early. It fires within a [tick](crate::Builder::tick) of its deadline, or within two ticks while 32 or
+/// more timers fire in each tick; add the scheduling delay that tokio's own timers would have on the same runtime.
 ///
-/// A busy wheel is turned only once in two ticks, which takes less CPU time. So a timer fires within two ticks of its
-/// deadline there. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns, eight timers
-/// suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a millisecond is
-/// never busy, nor is one whose clock can be paused: on a current-thread runtime, if tokio has its feature `test-util`.
+/// A busy wheel is turned only once in two ticks, which takes less CPU time.
 ///
 /// # Examples
 ///

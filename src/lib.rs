@@ -23,17 +23,14 @@
 //!
 //! # Precision
 //!
-//! A timer never fires before its deadline, and fires within a tick after it. Add the scheduling delay
-//! that any tokio task has. A tick is 1 ms, unless you [choose](Builder::tick) another.
-//!
-//! A [busy](TimingWheel#precision) wheel is turned once in two ticks, so its timers fire within two ticks. A wheel is
-//! busy if 32 or more timers fire in each tick, or eight or more on a runtime that is idle between turns. A wheel with
-//! a tick of more than 1 ms is never busy, nor is one whose clock can be paused.
+//! A timer never fires before its deadline. It fires within a tick of it, or within two ticks while 32 or more timers fire in
+//! each tick; add the scheduling delay that tokio's own timers would have. A tick is 1 ms, unless you
+//! [choose](Builder::tick) another.
 //!
 //! On a multi-thread runtime on Linux a timerfd in the runtime's own poller turns the wheel, with a precision of about
-//! 50 µs. A current-thread runtime has a timerfd only if the [tick](Builder::tick) is shorter than a millisecond. The
-//! timerfd needs the feature `timerfd`, which is on by default. Everywhere else one of tokio's timers turns the wheel.
-//! Timers are then late by a millisecond at the median, as tokio's are.
+//! 50 µs. A current-thread runtime has a timerfd only if the [tick](Builder::tick) is shorter than a millisecond and tokio
+//! lacks its feature `test-util`. The timerfd needs the feature `timerfd`, which is on by default. Everywhere else one of
+//! tokio's timers turns the wheel. Timers are then late by a millisecond at the median, as tokio's are.
 //!
 //! If a timer may be later than that, give it a [tolerance](Sleep::with_tolerance). It then costs less.
 //!
@@ -51,8 +48,8 @@
 //! anything.
 //!
 //! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A wheel on a multi-thread
-//! runtime always goes by the real clock. A thread outside every runtime sees the real clock too: while the clock is
-//! paused, enter the runtime's handle on that thread before you use the wheel.
+//! runtime always goes by the real clock. A thread outside every runtime sees the real clock too: once the clock was
+//! paused, and also after it is resumed, enter the runtime's handle on that thread before you use the wheel.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!

@@ -21,9 +21,9 @@
 //! |---|---|
 //! | a timer is armed in this shard | the timer reuses the entry of the spare, or else of the batch's last key, if another key stays there and the entries are not very many: the entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
 //! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
-//! | the shard is turned, at the latest a second after the first key was left; the wheel ends, or the shard is dropped | it is cleared with all others |
+//! | the shard is turned, at the latest a second after the first key was left, if the runtime runs; the wheel ends, or the shard is dropped | it is cleared with all others |
 //!
-//! Until then the entry keeps its waker: up to 14 wakers in each shard, for at most a second.
+//! Until then the entry keeps its waker: up to 14 wakers in each shard, for at most a second of a runtime that runs.
 //!
 //! **Ground rules.** A dropping thread leaves a key without the shard's lock. Only a thread that holds the shard's lock
 //! takes a key away. The lock of the batch is taken after the shard's, or alone.
@@ -31,7 +31,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, OwnLines, ShortLock};
+use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, ShortLock};
 use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::wheel::{Key, Nanos};
 
@@ -45,14 +45,14 @@ pub(super) const ALL: usize = BATCH_LEN + OTHERS;
 /// the turner to come. In a model it is fewer, so that one is taken.
 const KEPT: usize = if cfg!(all(test, loom)) { 0 } else { 1 };
 
-/// The longest time that a leftover stays, with the waker in its entry. A waker may own something that keeps the wheel
-/// alive.
+/// The longest time that a leftover stays while the runtime runs, with the waker in its entry. A waker may own something
+/// that keeps the wheel alive.
 const STAY: Duration = Duration::from_secs(1);
 
 /// No key has been left as the spare since the leftovers were cleared.
 const EMPTY: u64 = Key::vacancy(0).to_bits();
-/// A timer has reused the entry that was left as the spare. The turner has been asked to come, or is about to be.
-const EMPTY_AND_DUE: u64 = Key::vacancy(1).to_bits();
+/// As [`EMPTY`], but the turner has been asked to come, or is about to be: a timer has reused the entry that was left before.
+const ASKED: u64 = Key::vacancy(1).to_bits();
 
 fn key_of(spare: u64) -> Option<Key> {
     Some(Key::from_bits(spare)).filter(|key| !key.is_vacancy())
@@ -61,13 +61,13 @@ fn key_of(spare: u64) -> Option<Key> {
 /// The leftovers of a shard.
 #[derive(Debug)]
 pub(super) struct Leftovers {
-    spare: OwnLines<Spare>,
-    batch: OwnLines<Batch>,
+    spare: Spare,
+    batch: Batch,
 }
 
 #[derive(Debug)]
 struct Spare {
-    /// The key, or [`EMPTY`], or [`EMPTY_AND_DUE`]. Acquire and release: a thread that leaves a key after another one was
+    /// The key, or [`EMPTY`], or [`ASKED`]. Acquire and release: a thread that leaves a key after another one was
     /// taken away sees what was done before that.
     key: AtomicU64,
     /// The hash of its waker. Relaxed, because this is a guess: another thread may be about to leave a key.
@@ -97,12 +97,12 @@ pub(super) enum Left {
 impl Leftovers {
     pub(super) fn new() -> Self {
         Self {
-            spare: OwnLines(Spare { key: AtomicU64::new(EMPTY), waker: AtomicUsize::new(0) }),
-            batch: OwnLines(Batch {
+            spare: Spare { key: AtomicU64::new(EMPTY), waker: AtomicUsize::new(0) },
+            batch: Batch {
                 keys: ShortLock::new([Key::PLACEHOLDER; BATCH_LEN]),
                 len: AtomicUsize::new(0),
                 clear_by: AtomicU64::new(u64::MAX),
-            }),
+            },
         }
     }
 
@@ -156,7 +156,7 @@ impl Leftovers {
     #[inline]
     pub(super) fn take_one(&self, from_batch: bool) -> Option<Key> {
         if let Some(key) = key_of(self.spare.key.load(Ordering::Acquire)) {
-            self.spare.key.store(EMPTY_AND_DUE, Ordering::Release);
+            self.spare.key.store(ASKED, Ordering::Release);
             return Some(key);
         }
         if !from_batch {

@@ -20,8 +20,8 @@ use super::leftovers::{Left, LeftWakers, Leftovers};
 use super::max_pending::MaxPending;
 use crate::engine::alarm::Alarm;
 use crate::error::Error;
-use crate::platform::clock::{Clock, stopwatch};
-use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
+use crate::platform::clock::Clock;
+use crate::platform::sync::{AtomicU64, Ordering, ShortLock, ShortLockGuard};
 use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::telemetry::stats::Stats;
 use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
@@ -42,8 +42,8 @@ const ENDED: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    state: OwnLines<ShortLock<State>>,
-    published: OwnLines<Published>,
+    state: ShortLock<State>,
+    published: Published,
     leftovers: Leftovers,
     /// Which of the wheel's shards this is, and how many there are.
     number: usize,
@@ -95,8 +95,8 @@ impl Shard {
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
         let published = Published { next_expiration: AtomicU64::new(u64::MAX), ..Published::default() };
         Self {
-            state: OwnLines(ShortLock::new(state)),
-            published: OwnLines(published),
+            state: ShortLock::new(state),
+            published,
             leftovers: Leftovers::new(),
             number,
             shards,
@@ -187,6 +187,11 @@ impl Shard {
 
     /// Adds an entry.
     pub(crate) fn insert(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
+        if deadline == Nanos::MAX && self.clock.is_pausable && self.clock.has_come_to(deadline) {
+            // Its time will never come, however short the delay. So the next turn ends the wheel.
+            self.alarm.wake_to_turn();
+            return Err(Error::shutdown());
+        }
         if let Some(bound) = &self.bound
             && let Err(full) = bound.take()
         {
@@ -316,7 +321,7 @@ impl Shard {
     pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
         // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
         // turner will come to it.
-        if to < from && self.clock.is_pausable && to <= self.clock.now() {
+        if self.clock.is_pausable && (to < from || to == Nanos::MAX) && self.clock.has_come_to(to) {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
@@ -424,11 +429,11 @@ impl Shard {
     }
 
     /// Turns the shard at `now`: moves the hierarchy's clock, and adds the wakers of up to `batch` due timers to
-    /// `expired`. `due_since` is the earliest time at which one of its timers may have begun to wait.
+    /// `expired`. A timer that is later than `longest_wait` was registered too late, and counts as late by that.
     pub(crate) fn turn(
         &self,
         now: Nanos,
-        due_since: Nanos,
+        longest_wait: Nanos,
         batch: usize,
         expired: &mut Vec<Waker>,
     ) -> Progress {
@@ -438,19 +443,14 @@ impl Shard {
         if now > self.next_turn().after(HELD_UP) {
             self.published.late_turn.store(now.0, Ordering::Relaxed);
         }
-        let mut counters = self.alarm.counters.of_turns();
+        let mut lateness = self.alarm.counters.lateness();
         let mut state = self.state.lock();
-        let held_since = stopwatch();
         // Dropping a waker is users' code, so the wakers outlive both guards.
         let left_wakers = self.clear_leftovers(&mut state, None);
         let before = expired.len();
         let mut progress = Progress::Done;
         if !state.ended {
-            // A timer that was registered after its deadline is not late for that reason. A timer that was registered in
-            // time lies in one tick with the time at which the turn was due. So neither is later than the turn by more
-            // than a tick.
-            let most = now.before(due_since.to_duration()).after(self.resolution.tick());
-            let mut record_lateness = counters.lateness.recorder(most.0);
+            let mut record_lateness = lateness.recorder(longest_wait.0);
             progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
                 record_lateness(late_by);
                 expired.push(waker);
@@ -458,7 +458,7 @@ impl Shard {
             drop(record_lateness);
             state.fired += (expired.len() - before) as u64;
             // This comes before the wakers are woken, so that each woken task finds its deadline reached.
-            let Published { next_expiration, reached, handed_out, .. } = &*self.published;
+            let Published { next_expiration, reached, handed_out, .. } = &self.published;
             if progress == Progress::Done {
                 let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
                 next_expiration.store(next.0, Ordering::Relaxed);
@@ -468,8 +468,7 @@ impl Shard {
             handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
         }
         drop(state);
-        counters.lock_holds.record(held_since.elapsed());
-        drop(counters);
+        drop(lateness);
         drop(left_wakers);
         self.give_back(expired.len() - before);
         progress
@@ -481,13 +480,14 @@ impl Shard {
         let mut state = self.state.lock();
         let left_wakers = self.clear_leftovers(&mut state, None);
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
+        // Before the entries are taken out, so that timers find the end even if that panics.
+        self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
+        self.published.reached.store(ENDED, Ordering::Release);
         self.alarm.counters.events.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;
         state.cancelled += taken as u64;
-        self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
-        self.published.reached.store(ENDED, Ordering::Release);
         drop(state);
         drop(left_wakers);
         self.give_back(taken);

@@ -1,26 +1,31 @@
 //! A turn of the wheel: who makes it and when, what it does, and when the next one is.
 //!
 //! **The runtime's park turns the wheel.** When a worker parks, or polls the runtime's input between two tasks, it calls
-//! the wakers of timers that are due. One of these timers is the wheel's (see [`alarm`](super::alarm)). Its waker turns the
-//! wheel at once: it hands out the timers that are due, wakes their tasks, and sets the alarm for the next turn. The tasks
-//! that it wakes are only queued.
+//! the wakers of timers that are due. One of these timers is the wheel's (see [`park_timer`](super::park_timer)). Its waker
+//! turns the wheel at once: it hands out the timers that are due, wakes their tasks, and sets the alarm for the next turn. The
+//! tasks that it wakes are only queued.
 //!
 //! | when | who turns |
 //! |---|---|
-//! | the timer in the runtime's park is due | its waker |
-//! | a turn has used up its budget | the timerfd's waker when the poller is polled next; without a timerfd, or where the clock can be paused, the driver's task |
-//! | an inserter sets tokio's timer, and finds it due already; the last timer is dropped while the clock is paused | the driver's task |
-//! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
+//! | the park's timer is due | the park, by the timer's waker |
+//! | a turn has used up its budget | the park, when the timer can call next; on a current-thread runtime without a timerfd, the driver's task |
+//! | an inserter finds that tokio's timer is due already | the park, in tokio's next tick; on a current-thread runtime the driver's task |
+//! | the last timer is dropped while the clock is paused | the driver's task |
+//! | a worker blocks, and nobody polls the poller | the watchdog has another worker run an empty task; that worker parks next, and turns in its park |
 //! | the wheel is being made | the thread that makes it |
 //!
 //! **The driver's task turns nothing as a rule.** It turns only if it was woken for that, which the alarm tells. It notices
 //! when nothing holds a shard any more. The runtime drops it when the runtime ends, and it then ends the wheel.
+//!
+//! **A panic in a turn ends the wheel.** It is a defect of this crate, because users' code is contained. After it nobody
+//! would set the alarm again, and all timers would wait for ever in silence. So all of them are woken, and find the end.
 //!
 //! | the wheel ends | because |
 //! |---|---|
 //! | when its runtime is shut down | the runtime drops the driver's task |
 //! | at `shutdown` | all shards have ended, so the driver's task is ready |
 //! | after the last handle and the last timer | they have dropped the shards, so the driver's task is ready |
+//! | if a turn panics, or if its paused clock comes to the end of time | the turner ends it, as `shutdown` does |
 //!
 //! There is a turn for each tick in which a timer is due; for a busy wheel, one for two ticks (see [`Pace`]).
 //!
@@ -28,18 +33,18 @@
 //! |---|---|
 //! | `now` | when the turn reads the clock |
 //! | `due` | the time at which the turn should have been made: the alarm's, or that of a request |
-//! | `due_since` | the earliest time at which a timer of this turn may have become due: the same as `due`, or, if the turn covers two ticks, the end of the first if that is earlier; zero where the clock may jump |
 //! | `at` | the next turn's, by the [`Plan`] of what the shards have to do |
 //! | `not_before` | the earliest time of the next turn, if the wheel is busy |
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::alarm::{Alarm, ParkTimers};
+use super::alarm::Alarm;
+use super::park_timer::ParkTimer;
 use super::shard::Shard;
 use crate::platform::clock::{Clock, stopwatch};
 use crate::platform::sync::{Mutex, lock};
@@ -67,8 +72,6 @@ pub(crate) struct Turner {
     resolution: Resolution,
     /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
     stalled_since: AtomicU64,
-    /// How many turns in a row came in time, see [`Pace`].
-    in_time: AtomicU32,
     /// Empty between two turns. It is kept for its memory.
     expired: Mutex<Vec<Waker>>,
     /// No turn and no inserter touches it.
@@ -112,7 +115,6 @@ impl Turner {
             clock,
             resolution,
             stalled_since: AtomicU64::new(u64::MAX),
-            in_time: AtomicU32::new(0),
             expired: Mutex::new(Vec::new()),
             guest: StdMutex::default(),
             alarm_has_ended: AtomicBool::new(false),
@@ -157,37 +159,45 @@ impl Turner {
     /// As tokio does, if the runtime lacks the I/O driver or the timers that are needed.
     #[track_caller]
     pub(crate) fn begin(self: &Arc<Self>, workers: usize) -> Driver {
-        let by_fd = Arc::new(ByTimerFd(self.clone())).into();
-        let by_tokio = Arc::new(ByTokio(self.clone())).into();
+        let turn = Arc::new(ByPark(self.clone())).into();
         let (tick, counters) = (self.resolution.tick(), &self.alarm.counters);
-        let timers = ParkTimers::of_current_runtime(self.clock, tick, counters, by_fd, by_tokio);
-        self.alarm.begin(timers, workers);
+        let timer = ParkTimer::of_current_runtime(self.clock, tick, counters, turn);
+        self.alarm.begin(timer, workers);
         // After this turn inserters set the timers themselves, even before the task is first polled.
         self.turn();
         Driver { turner: self.clone() }
     }
 
-    /// Turns the wheel, and sets the alarm for the next turn. If the budget ran out, the rest is done soon.
+    /// Turns the wheel, and sets the alarm for the next turn. If the budget ran out, the rest is done soon. If that panics,
+    /// ends the wheel.
     pub(crate) fn turn(&self) {
+        if !contained(|| self.turn_and_set_alarm()) {
+            self.end();
+        }
+    }
+
+    fn turn_and_set_alarm(&self) {
         let alarm = &*self.alarm;
         alarm.counters.turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
         let mut budget = Budget::of_a_turn(self.clock);
         self.clock.look_for_pause();
-        let mut first = None;
+        let mut pace = None;
         loop {
             let due = alarm.begin_turn();
             let now = self.clock.now();
-            let (pace, is_idle) = *first.get_or_insert_with(|| {
-                (Pace::of_this_turn(due, alarm.not_before()), note_in_time(&self.in_time, due, now))
-            });
+            if now == Clock::LAST {
+                self.end();
+                break;
+            }
+            let pace = *pace.get_or_insert_with(|| Pace::of_this_turn(due, alarm.not_before()));
             let due = due.unwrap_or(now).min(now);
             self.note_stall(due, now);
             // Where the clock may jump no timer is registered whose deadline has passed.
-            let due_since =
-                if self.clock.may_jump() { Nanos::ZERO } else { pace.due_since(due, self.resolution) };
-            match self.turn_shards(now, due_since, &mut budget, &mut expired) {
+            let longest_wait =
+                if self.clock.may_jump() { Nanos::MAX } else { pace.longest_wait(due, now, self.resolution) };
+            match self.turn_shards(now, longest_wait, &mut budget, &mut expired) {
                 // Whoever ended the last shard has woken the driver's task.
                 AllShards::Ended => break,
                 AllShards::More => {
@@ -199,12 +209,12 @@ impl Turner {
                     let (at, not_before) = if self.clock.is_pausable {
                         (plan.first, Nanos::ZERO)
                     } else {
-                        (plan.at, pace.next_not_before(now, budget.fired, is_idle, self.resolution))
+                        (plan.at, pace.next_not_before(now, budget.fired, self.resolution))
                     };
-                    let is_due = alarm.set_next_turn(at, not_before);
+                    let will_not_call = alarm.set_next_turn(at, not_before);
                     // The next turn is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
-                    if !is_due && !self.alive().any(|shard| shard.next_turn() < plan.first) {
+                    if !will_not_call && !self.alive().any(|shard| shard.next_turn() < plan.first) {
                         break;
                     }
                 }
@@ -213,11 +223,12 @@ impl Turner {
         *lock(&self.expired) = expired;
     }
 
-    /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks.
+    /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks. None of them has waited for
+    /// longer than `longest_wait`, unless it was registered too late.
     pub(super) fn turn_shards(
         &self,
         now: Nanos,
-        due_since: Nanos,
+        longest_wait: Nanos,
         budget: &mut Budget,
         expired: &mut Vec<Waker>,
     ) -> AllShards {
@@ -234,7 +245,7 @@ impl Turner {
                     self.first.store(number + 1, Ordering::Relaxed);
                     return AllShards::More;
                 }
-                let progress = shard.turn(now, due_since, BATCH, expired);
+                let progress = shard.turn(now, longest_wait, BATCH, expired);
                 budget.fired += expired.len();
                 wake_all(expired, &self.alarm.counters);
                 if progress == Progress::Done {
@@ -271,17 +282,20 @@ impl Turner {
     /// Ends every shard, and wakes the tasks of all pending timers, and then the driver's. Returns how many timers these
     /// were.
     pub(crate) fn end(&self) -> usize {
-        let mut pending = Vec::new();
         let mut count = 0;
         for shard in self.alive() {
-            loop {
-                let (ended, progress) = shard.end(BATCH, &mut pending);
-                count += ended;
-                wake_all(&mut pending, &self.alarm.counters);
-                if progress == Progress::Done {
-                    break;
+            // A shard in which a turn has panicked may do so again.
+            contained(|| {
+                let mut pending = Vec::new();
+                loop {
+                    let (ended, progress) = shard.end(BATCH, &mut pending);
+                    count += ended;
+                    wake_all(&mut pending, &self.alarm.counters);
+                    if progress == Progress::Done {
+                        break;
+                    }
                 }
-            }
+            });
         }
         self.alarm.driver.wake();
         self.alarm.counters.ended();
@@ -297,26 +311,14 @@ fn wake_all(wakers: &mut Vec<Waker>, counters: &Counters) {
     }
 }
 
-/// The waker that the runtime's poller calls when the timerfd has fired.
-struct ByTimerFd(Arc<Turner>);
+/// The waker of the park's timer.
+struct ByPark(Arc<Turner>);
 
-impl Wake for ByTimerFd {
+impl Wake for ByPark {
     fn wake(self: Arc<Self>) {
-        // Before the turn, so that the timerfd also calls for the time that the turn sets.
-        self.0.alarm.await_timer_fd();
+        // Before the turn, so that the timer also calls for the time that the turn sets.
+        self.0.alarm.await_next_call();
         self.0.turn();
-    }
-}
-
-/// The waker that tokio calls when its timer is due.
-struct ByTokio(Arc<Turner>);
-
-impl Wake for ByTokio {
-    fn wake(self: Arc<Self>) {
-        let is_left = self.0.alarm.leave_to_setter();
-        if !is_left {
-            self.0.turn();
-        }
     }
 }
 
@@ -335,7 +337,6 @@ impl Future for Driver {
         turner.alarm.driver.register(cx.waker());
         // The waker has been registered before, so what is noted after this wakes the task again.
         turner.alarm.counters.send_events();
-        // The watchdog's wake-up sets nothing: then it is the worker that turns, in its next park.
         if turner.alarm.is_awake() {
             turner.turn();
         }
@@ -421,76 +422,45 @@ impl Plan {
 /// A turn has a price that does not depend on how many tasks it wakes: the poller returns, the timer is set anew, another
 /// worker is woken to help, and both look for work and go back to sleep. So where many timers fire in each tick, the wheel
 /// is turned half as often, and each timer waits half a tick longer on average. tokio, which rounds up twice, is as late.
-///
-/// It is the wheel that is busy here, by its timers. The runtime may be idle between turns, which makes a turn dearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     EachTick,
-    /// The turn before found the wheel busy, and allowed no turn before this time.
-    TwoTicks(Nanos),
+    /// The turn before found the wheel busy, so this one had to wait.
+    TwoTicks,
 }
 
 impl Pace {
-    /// A wheel is busy after a turn that has handed out so many timers, or twice as many if the turn covered two ticks.
+    /// A wheel is busy after a turn that has handed out so many timers for each tick that it covered.
     pub(super) const BUSY: usize = 32;
-    /// The same on a runtime that is idle between turns: there a turn costs more than the tasks that it wakes.
-    pub(super) const BUSY_IF_IDLE: usize = 8;
     /// A wheel with a longer tick is turned seldom enough.
     const LONGEST_TICK: Duration = Duration::from_millis(1);
 
     /// The pace of a turn that was due since `due`, where the turn before has left `not_before`.
     pub(super) fn of_this_turn(due: Option<Nanos>, not_before: Nanos) -> Self {
         // A turn that is due later than that did not have to wait.
-        if due.is_some_and(|due| due <= not_before) { Self::TwoTicks(not_before) } else { Self::EachTick }
+        if due.is_some_and(|due| due <= not_before) { Self::TwoTicks } else { Self::EachTick }
     }
 
-    /// The earliest time at which a timer of this turn may have begun to wait. As a rule that is `due`. If the turn
-    /// covers two ticks, it is the end of the first of them, if that is earlier.
-    pub(super) fn due_since(self, due: Nanos, resolution: Resolution) -> Nanos {
+    const fn ticks(self) -> u8 {
         match self {
-            Self::EachTick => due,
-            Self::TwoTicks(not_before) => due.min(not_before.before(resolution.tick())),
+            Self::EachTick => 1,
+            Self::TwoTicks => 2,
         }
+    }
+
+    /// How long a timer that was registered in time may have waited for a turn at `now` that was due since `due`. It lies in
+    /// a tick that this turn covers.
+    pub(super) fn longest_wait(self, due: Nanos, now: Nanos, resolution: Resolution) -> Nanos {
+        (0..self.ticks()).fold(Nanos(now.0.saturating_sub(due.0)), |wait, _| wait.after(resolution.tick()))
     }
 
     /// For a turn at `now` that has handed out `fired` timers: the time before which there need be no other turn. Zero if
     /// the wheel is not busy.
-    pub(super) fn next_not_before(
-        self,
-        now: Nanos,
-        fired: usize,
-        is_idle: bool,
-        resolution: Resolution,
-    ) -> Nanos {
-        let busy = if is_idle { Self::BUSY_IF_IDLE } else { Self::BUSY };
-        let busy = match self {
-            Self::EachTick => busy,
-            Self::TwoTicks(_) => busy * 2,
-        };
-        if fired < busy || resolution.tick() > Self::LONGEST_TICK {
+    pub(super) fn next_not_before(self, now: Nanos, fired: usize, resolution: Resolution) -> Nanos {
+        if fired < Self::BUSY * usize::from(self.ticks()) || resolution.tick() > Self::LONGEST_TICK {
             return Nanos::ZERO;
         }
         // A time on a border belongs to the ticks that end there, and they are over.
         resolution.end_of_pair(now)
     }
-}
-
-/// A turn that comes so soon after its time was called by a worker that slept.
-const IN_TIME: Duration = Duration::from_micros(150);
-/// After so many of them in a row the runtime is idle between turns.
-pub(super) const TURNS_IN_TIME: u32 = 8;
-
-/// A turn comes at `now`. Returns whether the runtime is idle between turns. Where workers are busy, turns come when one
-/// looks for input, which is late by half a millisecond or so: to turn the wheel less often saves nothing there.
-pub(super) fn note_in_time(in_a_row: &AtomicU32, due: Option<Nanos>, now: Nanos) -> bool {
-    // Relaxed: it only says how often to turn.
-    let before = in_a_row.load(Ordering::Relaxed);
-    let turns = match due {
-        Some(due) if now.before(IN_TIME) > due => 0,
-        Some(due) if due <= now => before.saturating_add(1),
-        // A turn that was not due yet, as the driver's task may make it, says nothing.
-        _ => before,
-    };
-    in_a_row.store(turns, Ordering::Relaxed);
-    turns >= TURNS_IN_TIME
 }

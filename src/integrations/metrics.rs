@@ -50,7 +50,6 @@
 //! | `timingwheel_stalls_total` | counter | `stalls` |
 //! | `timingwheel_wakers_panicked_total` | counter | `wakers_panicked` |
 //! | `timingwheel_lateness_seconds` | histogram, seconds | `lateness` |
-//! | `timingwheel_lock_hold_seconds` | histogram, seconds | `lock_holds` |
 //!
 //! # Histograms
 //!
@@ -116,12 +115,8 @@ pub fn describe() {
     ] {
         describe_counter!(name, Unit::Count, text);
     }
-    for (name, text) in [
-        ("timingwheel_lateness_seconds", "How long after its deadline a timer fired."),
-        ("timingwheel_lock_hold_seconds", "How long a turn held a shard's lock."),
-    ] {
-        describe_histogram!(name, Unit::Seconds, text);
-    }
+    let late = "How long after its deadline a timer fired.";
+    describe_histogram!("timingwheel_lateness_seconds", Unit::Seconds, late);
 }
 
 /// Hands a wheel's statistics to the recorder, and remembers which part of them it has handed over.
@@ -160,7 +155,6 @@ impl WheelMetrics {
         record_state(&stats, wheel);
         record_counts(&since, wheel);
         record_durations(&histogram!("timingwheel_lateness_seconds", &[wheel()]), &since.lateness);
-        record_durations(&histogram!("timingwheel_lock_hold_seconds", &[wheel()]), &since.lock_holds);
         *told = stats;
     }
 }

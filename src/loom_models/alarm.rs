@@ -1,9 +1,8 @@
 //! Models of the alarm: turners set it for the next turn, while inserters and other turners do so too.
 //!
 //! The invariant is the same in all models: once all threads are done, and the driver's task has been polled once more
-//! if it has been woken, the timers of the runtime's park are set for the earliest expiration, or for an earlier time. On a
-//! busy wheel they may be set for the earliest time that is allowed instead. The models do not see that time as an atomic; see
-//! `Alarm::not_before`.
+//! if it has been woken, the timer of the runtime's park is set for the earliest expiration, or for an earlier time. On a
+//! busy wheel it may be set for the earliest time that is allowed instead.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -179,5 +178,27 @@ fn a_timer_armed_as_a_turn_finds_the_wheel_busy_fires_by_the_earliest_time_that_
         inserter.join().unwrap();
         assert!(alarm.is_set_for(allowed), "it sleeps past the time that is allowed");
         if planned == at(1) { "the turn has" } else { "it has set the timers" }
+    });
+}
+
+/// Fails if a turn that finds the wheel at ease leaves that time as it is, and without either fence.
+#[test]
+fn a_timer_armed_as_a_turn_finds_the_wheel_at_ease_does_not_wait_for_the_time_that_was_allowed_before() {
+    check(["it has set the timer", "the turn has"], || {
+        let Parts { shards, alarm, driver: _driver, .. } = Parts::new(1);
+        let shard = &shards[0];
+        alarm.set_next_turn(at(3), at(3));
+        let inserter = spawn_inserter(shard, at(1));
+        let planned = loop {
+            alarm.begin_turn();
+            let first = shard.next_turn();
+            alarm.set_next_turn(first, Nanos::ZERO);
+            if first <= shard.next_turn() {
+                break first;
+            }
+        };
+        inserter.join().unwrap();
+        assert!(alarm.is_set_for(at(1)), "it sleeps until the time that was allowed before");
+        if planned == at(1) { "the turn has" } else { "it has set the timer" }
     });
 }

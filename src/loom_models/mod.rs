@@ -151,7 +151,7 @@ fn spawn_turn(shard: &Arc<Shard>, now: Nanos, batch: usize) -> checker::thread::
 fn turn(shard: &Shard, now: Nanos, batch: usize) {
     loop {
         let mut expired = Vec::new();
-        let turn = shard.turn(now, Nanos::ZERO, batch, &mut expired);
+        let turn = shard.turn(now, Nanos::MAX, batch, &mut expired);
         expired.into_iter().for_each(Waker::wake);
         if turn != Progress::More {
             break;

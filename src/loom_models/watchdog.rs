@@ -57,7 +57,7 @@ impl Watched for Wheel {
         Some(Nanos(self.due.load(Ordering::Relaxed))).filter(|due| due.0 != TURNING)
     }
 
-    fn wake(&self) {
+    fn wake_a_worker(&self) {
         lock(&self.woken_for).push(Nanos(self.due.load(Ordering::Relaxed)));
         self.woken.notify_one();
     }

@@ -45,8 +45,6 @@ pub struct Limits {
     /// For [quantiles](crate::Histogram::quantile) of [`Stats::lateness`](crate::Stats::lateness). The quantile 0.99 means
     /// that 99 of 100 timers have to be in time. A tick is part of the lateness. If no timer has fired, none was late.
     pub lateness: Vec<(f64, Duration)>,
-    /// For the longest of [`Stats::lock_holds`](crate::Stats::lock_holds).
-    pub lock_hold: Option<Duration>,
     /// For [`Stats::overdue`](crate::Stats::overdue), which grows while nobody turns the wheel.
     pub overdue: Option<Duration>,
     /// For [`Stats::refused`](crate::Stats::refused), in timers.
@@ -70,8 +68,6 @@ pub enum Exceeded {
     Overdue,
     /// Too many timers are pending.
     Pending,
-    /// A turn held a shard's lock for too long.
-    LockHold,
     /// Too many timers were refused, because the wheel was full.
     Refused,
     /// Turns were late too often.
@@ -115,9 +111,7 @@ impl Stats {
     /// If a quantile of [`Limits::lateness`] is not from 0 to 1.
     #[track_caller]
     pub fn check(&self, limits: &Limits) -> Result<(), Unhealthy> {
-        use Exceeded::{
-            Ended, Lateness, LockHold, Overdue, Pending, Refused, Stalls, Unwatched, WakersPanicked,
-        };
+        use Exceeded::{Ended, Lateness, Overdue, Pending, Refused, Stalls, Unwatched, WakersPanicked};
 
         fn above<T: PartialOrd>(
             value: T,
@@ -126,9 +120,6 @@ impl Stats {
         ) -> Option<String> {
             limit.and_then(|limit| (value > limit).then(|| text(value, limit)))
         }
-        // A value in the same bucket as the limit may be within it. None is longer than no limit.
-        let longest =
-            self.lock_holds.max().filter(|&hold| limits.lock_hold.is_some_and(|limit| hold > told_of(limit)));
         let one_each = [
             (Ended, self.ended.then(|| "it has ended".to_owned())),
             (Unwatched, self.unwatched.then(|| "the system gives no thread for its watchdog".to_owned())),
@@ -142,12 +133,6 @@ impl Stats {
                 Pending,
                 above(self.pending, limits.pending, |timers, limit| {
                     format!("{timers} timers are pending, the limit is {limit}")
-                }),
-            ),
-            (
-                LockHold,
-                above(longest.unwrap_or_default(), limits.lock_hold, |hold, limit| {
-                    format!("a turn of it held a lock for {hold:?}, the limit is {limit:?}")
                 }),
             ),
             (

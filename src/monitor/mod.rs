@@ -14,7 +14,6 @@
 //! let mut limits = Limits::default();
 //! limits.pending = Some(1_000_000);
 //! limits.lateness = vec![(0.99, Duration::from_millis(5))];
-//! limits.lock_hold = Some(Duration::from_millis(1));
 //! limits.overdue = Some(Duration::from_millis(100));
 //! assert_eq!(wheel.health(&limits), Ok(()));
 //!

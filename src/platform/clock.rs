@@ -146,6 +146,9 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// The last time that a clock tells, just before the end of time. Only a paused clock comes to it.
+    pub(crate) const LAST: Nanos = Nanos(Nanos::MAX.0 - 1);
+
     /// The clock of a wheel on a runtime of this kind.
     pub(crate) fn of(runtime: RuntimeFlavor) -> Self {
         Self { is_pausable: runtime != RuntimeFlavor::MultiThread && has_test_util() }
@@ -165,7 +168,14 @@ impl Clock {
     #[inline]
     pub(crate) fn now(self) -> Nanos {
         // No clock comes to the end of time.
-        nanos(self.now_as_instant()).min(Nanos(Nanos::MAX.0 - 1))
+        nanos(self.now_as_instant()).min(Self::LAST)
+    }
+
+    /// Whether the time `at` has come, or can never come, because the clock has come to its last time.
+    #[cold]
+    pub(crate) fn has_come_to(self, at: Nanos) -> bool {
+        let now = self.now();
+        at <= now || now == Self::LAST
     }
 
     #[inline]

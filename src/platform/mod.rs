@@ -1,4 +1,4 @@
-//! The engine's base: locks and atomics (which models replace), the clock, wakers, and Linux's timer in the poller.
+//! The engine's base: locks and atomics (which models replace), the clock, wakers, and Linux's timers.
 
 pub(crate) mod clock;
 #[cfg(not(all(test, loom)))]
@@ -6,6 +6,8 @@ mod short_lock;
 pub(crate) mod sync;
 pub(crate) mod wakers;
 
+#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
+pub(crate) mod affinity;
 #[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
 pub(crate) mod timer_fd;
 
@@ -31,5 +33,32 @@ pub(crate) mod timer_fd {
         pub(crate) fn await_next(&self) {
             match *self {}
         }
+
+        pub(crate) fn is_mine(&self) -> bool {
+            match *self {}
+        }
     }
+
+    #[derive(Debug)]
+    pub(crate) enum SleepFd {}
+
+    impl SleepFd {
+        pub(crate) fn new() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(crate) fn set(&self, _delay: Duration) {
+            match *self {}
+        }
+
+        pub(crate) fn sleep(&self) {
+            match *self {}
+        }
+    }
+}
+
+/// Stands in where std alone has to do.
+#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
+pub(crate) mod affinity {
+    pub(crate) const fn leave_own_processor() {}
 }

@@ -1,6 +1,5 @@
 //! Locks and atomics of the concurrent part. Models have others, from `in_models`.
 
-use std::ops::Deref;
 use std::sync::OnceLock;
 
 #[cfg(all(test, loom))]
@@ -46,21 +45,6 @@ impl<T> PerProcess<T> {
         } else {
             self.of_child.get_or_init(|| Box::new(Self::new())).of(process, make)
         }
-    }
-}
-
-/// A value on cache lines of its own, so that writes to its neighbours do not take them away. It has a pair of lines,
-/// because processors fetch lines in pairs.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct OwnLines<T>(pub(crate) T);
-
-impl<T> Deref for OwnLines<T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0
     }
 }
 

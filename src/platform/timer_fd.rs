@@ -1,7 +1,8 @@
-//! A timer of Linux, which the runtime's own poller watches.
+//! Timers of Linux: one that the runtime's own poller watches, and one on which a thread sleeps.
 
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
 use std::process;
 use std::task::{Context, Poll, Waker};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
+use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::task::coop;
 
@@ -19,7 +21,8 @@ pub(crate) const EXISTS: bool = true;
 /// A timer of Linux that the runtime's own poller watches, as it watches sockets.
 ///
 /// A process and its child by `fork` have it in common, and the poller too. So it belongs to the process that made it,
-/// and a child neither sets it nor takes it out of the poller.
+/// and a child neither sets it nor takes it out of the poller. Whoever sets it makes sure of that: a thread that has to ask
+/// for the number of its process pays for a second system call.
 #[derive(Debug)]
 pub(crate) struct TimerFd {
     /// The timerfd. A pipe's receiver is the only type of tokio's that takes any file descriptor without `unsafe`.
@@ -29,34 +32,53 @@ pub(crate) struct TimerFd {
     watched: Option<pipe::Receiver>,
     waker: Waker,
     process: u32,
+    /// How many system calls were made for it.
+    #[cfg(test)]
+    pub(crate) calls: std::sync::atomic::AtomicUsize,
 }
 
 impl TimerFd {
     /// An error if the system gives none: it may be forbidden, or the process may be short of descriptors.
+    ///
+    /// # Panics
+    /// As tokio does, if the runtime has no I/O driver.
     #[track_caller]
     pub(crate) fn in_current_runtime(waker: Waker) -> io::Result<Self> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let timer = match create(TimerfdFlags::NONBLOCK) {
+            Ok(timer) => timer,
+            Err(error) => {
+                assert_io_driver();
+                return Err(error);
+            }
+        };
         let watched = Some(pipe::Receiver::from_owned_fd_unchecked(timer)?);
-        let timer = Self { watched, waker, process: process::id() };
+        let timer = Self {
+            watched,
+            waker,
+            process: process::id(),
+            #[cfg(test)]
+            calls: Default::default(),
+        };
         timer.await_next();
         Ok(timer)
     }
 
-    /// Has it call after `delay`, and not before.
+    /// Whether it belongs to this process, and not to its parent. A system call.
+    pub(crate) fn is_mine(&self) -> bool {
+        self.count_call();
+        self.process == process::id()
+    }
+
+    /// Has it call after `delay`, and not before. One system call. The caller knows that it [is ours](Self::is_mine).
     pub(crate) fn set(&self, delay: Duration) {
-        if self.process != process::id() {
-            return;
-        }
-        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // For the system zero means never.
-        let delay = delay.max(Duration::from_nanos(1));
-        // The seconds in 64 bits of nanoseconds fit into an `i64`.
-        let delay = Timespec { tv_sec: delay.as_secs().cast_signed(), tv_nsec: delay.subsec_nanos().into() };
-        let once = Itimerspec { it_interval: never, it_value: delay };
-        // It fails only for a wrong descriptor or a wrong time. These are right.
-        let set = timerfd_settime(self.watched(), TimerfdTimerFlags::empty(), &once);
-        debug_assert!(set.is_ok(), "{set:?}");
+        self.count_call();
+        set(self.watched(), delay);
+    }
+
+    #[allow(clippy::unused_self, reason = "only tests count")]
+    fn count_call(&self) {
+        #[cfg(test)]
+        self.calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     fn watched(&self) -> &pipe::Receiver {
@@ -82,9 +104,61 @@ impl TimerFd {
     }
 }
 
+/// A timer of Linux on which one thread sleeps. Others set it, which does not wake the thread before.
+#[derive(Debug)]
+pub(crate) struct SleepFd(OwnedFd);
+
+impl SleepFd {
+    pub(crate) fn new() -> io::Result<Self> {
+        create(TimerfdFlags::empty()).map(Self)
+    }
+
+    /// Has it end a sleep after `delay`. One system call.
+    pub(crate) fn set(&self, delay: Duration) {
+        set(&self.0, delay);
+    }
+
+    /// Sleeps until the time for which it is set has come. It may return before.
+    pub(crate) fn sleep(&self) {
+        let _expirations_or_interrupted = rustix::io::read(&self.0, &mut [0; size_of::<u64>()]);
+    }
+}
+
+fn create(flags: TimerfdFlags) -> io::Result<OwnedFd> {
+    Ok(timerfd_create(TimerfdClockId::Monotonic, flags | TimerfdFlags::CLOEXEC)?)
+}
+
+fn set(timer: impl AsFd, delay: Duration) {
+    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // For the system zero means never.
+    let delay = delay.max(Duration::from_nanos(1));
+    // The seconds in 64 bits of nanoseconds fit into an `i64`.
+    let delay = Timespec { tv_sec: delay.as_secs().cast_signed(), tv_nsec: delay.subsec_nanos().into() };
+    let once = Itimerspec { it_interval: never, it_value: delay };
+    // It fails only for a wrong descriptor or a wrong time. These are right.
+    let set = timerfd_settime(timer, TimerfdTimerFlags::empty(), &once);
+    debug_assert!(set.is_ok(), "{set:?}");
+}
+
+/// Panics as tokio does if the current runtime has no I/O driver. It takes no descriptor, so it does so where the process has
+/// none left too.
+#[track_caller]
+fn assert_io_driver() {
+    /// What is registered: a number that is no descriptor, so that the poller refuses it.
+    struct NoFd;
+    impl AsRawFd for NoFd {
+        fn as_raw_fd(&self) -> RawFd {
+            -1
+        }
+    }
+    #[allow(deprecated, reason = "unsound with the descriptor of another owner, and this has none")]
+    let registered = AsyncFd::try_new(NoFd);
+    debug_assert!(registered.is_err(), "it is no descriptor");
+}
+
 impl Drop for TimerFd {
     fn drop(&mut self) {
-        if self.process != process::id() {
+        if !self.is_mine() {
             // To drop it would take the parent's timerfd out of the poller.
             std::mem::forget(self.watched.take());
         }

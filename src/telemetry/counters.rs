@@ -10,7 +10,8 @@ pub(crate) struct Counters {
     /// The wheel's name.
     pub(crate) name: String,
     pub(crate) events: Events,
-    of_turns: Mutex<OfTurns>,
+    /// A lock that only turns and readers take guards it, so a turn needs no locked instruction for each timer.
+    lateness: Mutex<Histogram>,
     /// Relaxed, as are all counts here, because they guard no other memory.
     turns: AtomicU64,
     refused: AtomicU64,
@@ -18,20 +19,12 @@ pub(crate) struct Counters {
     wakers_panicked: AtomicU64,
 }
 
-/// The histograms of turns. A lock that only turns and readers take guards them, so a turn needs no locked instruction for
-/// each timer.
-#[derive(Debug, Default)]
-pub(crate) struct OfTurns {
-    pub(crate) lateness: Histogram,
-    pub(crate) lock_holds: Histogram,
-}
-
 impl Counters {
     pub(crate) fn of(name: String) -> Self {
         Self {
             name,
             events: Events::new(),
-            of_turns: Mutex::new(OfTurns::default()),
+            lateness: Mutex::default(),
             turns: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
@@ -45,10 +38,10 @@ impl Counters {
         self.events.ended(&self.name);
     }
 
-    /// For a turn, before it takes a shard's lock. Reading these takes a microsecond, for which only the turn waits, and
+    /// For a turn, before it takes a shard's lock. Reading it takes a microsecond, for which only the turn waits, and
     /// no thread that arms or cancels.
-    pub(crate) fn of_turns(&self) -> MutexGuard<'_, OfTurns> {
-        lock(&self.of_turns)
+    pub(crate) fn lateness(&self) -> MutexGuard<'_, Histogram> {
+        lock(&self.lateness)
     }
 
     /// A turn begins.
@@ -82,11 +75,7 @@ impl Counters {
     }
 
     pub(crate) fn copy_to(&self, stats: &mut Stats) {
-        {
-            let of_turns = lock(&self.of_turns);
-            stats.lateness.copy_from(&of_turns.lateness);
-            stats.lock_holds.copy_from(&of_turns.lock_holds);
-        }
+        stats.lateness.copy_from(&lock(&self.lateness));
         stats.turns = self.turns.load(Ordering::Relaxed);
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.stalls = self.stalls.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | `counters` | the counters of turns: their number, lateness, holds of locks, stalls, refusals, panics |
+//! | `counters` | the counters of turns: their number, lateness, stalls, refusals, panics |
 //! | `histogram` | the histogram of durations |
 //! | `stats` | `Stats`: the counters of a wheel and of its shards together |
 //! | `events` | events for `tracing` |

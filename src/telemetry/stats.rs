@@ -40,10 +40,6 @@ pub struct Stats {
     /// - A timer that was first polled, or moved, after its deadline does not count as late for that. The lateness of a
     ///   timer is at most the delay of the turn plus one tick, or plus two ticks on a busy wheel.
     pub lateness: Histogram,
-    /// How long turns held a shard's lock: one value for each shard and batch. Threads that arm or cancel in that shard
-    /// wait meanwhile. Arming and cancelling hold the lock too, for some tens of nanoseconds. That is not measured, because
-    /// measuring it would take longer.
-    pub lock_holds: Histogram,
     /// How many timers were refused because `max_pending` were pending.
     pub refused: u64,
     /// How many times a turn was more than 10 milliseconds late, because the runtime did not look at its sockets and
@@ -97,7 +93,6 @@ impl Stats {
             cascaded: self.cascaded.saturating_sub(earlier.cascaded),
             turns: self.turns.saturating_sub(earlier.turns),
             lateness: self.lateness.since(&earlier.lateness),
-            lock_holds: self.lock_holds.since(&earlier.lock_holds),
             refused: self.refused.saturating_sub(earlier.refused),
             stalls: self.stalls.saturating_sub(earlier.stalls),
             wakers_panicked: self.wakers_panicked.saturating_sub(earlier.wakers_panicked),

@@ -399,13 +399,6 @@ impl<T> Entries<T> {
         Some((payloads.get_mut(offset), links.get_mut(offset)?))
     }
 
-    /// Whether an entry stands at `index`, for which there is memory. This reads nothing of its link.
-    #[inline]
-    pub(super) fn holds(&self, index: u32) -> bool {
-        let (page_number, offset) = split(index);
-        self.pages[page_number].payloads.contains(offset)
-    }
-
     /// # Panics
     /// If no entry stands at `index`.
     #[inline]

@@ -293,17 +293,9 @@ impl<T> Hierarchy<T> {
             });
             // To pass vacancies takes next to nothing, but not nothing.
             left -= taken.max(1);
-            // Due are all of level 0, and those of an overflow bucket that are due as it begins, unless they were moved
-            // later. The last tells: on level 0 it is due as a rule, above as a rule only on a grid.
-            let taken = &chunk[..taken];
-            if let [_, .., (_, deadline)] = taken
-                && *deadline <= due_by
-            {
-                // The processor fetches all payloads at the same time. Hidden from the compiler, which would leave the
-                // reads out.
-                std::hint::black_box(taken.iter().filter(|(key, _)| entries.holds(key.index())).count());
-            }
-            for &(key, deadline) in taken {
+            for &(key, deadline) in &chunk[..taken] {
+                // Due are all of level 0, and those of an overflow bucket that are due as it begins, unless they were moved
+                // later.
                 if deadline <= due_by {
                     // Never less than zero: what is handed out is due.
                     hand_out(now.0.saturating_sub(deadline.0), self.entries.remove(key.index()));

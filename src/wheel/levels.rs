@@ -1,7 +1,7 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which the levels are laid out.
 
 use super::entries::{Bucket, BucketId, Key, Link, Place};
-use super::time::{Divisor, Tick};
+use super::time::Tick;
 use super::{Nanos, Resolution};
 
 /// A ring of slots, each `1 << shift` ticks wide.
@@ -58,7 +58,6 @@ pub(super) struct Levels {
     clock_tick: Tick,
     /// How many slots, and so buckets, a level has.
     pub(super) slots: u32,
-    by_slots: Divisor,
     /// A slot is `1 << growth` times as wide as a slot of the level below. The square of this factor is at most the
     /// number of slots, so as a rule entries skip a level as they come down. The factor is also at most an eighth of
     /// the number of slots. With few slots it is 2, even if that is more than these limits.
@@ -81,7 +80,6 @@ impl Levels {
             clock: Nanos::ZERO,
             clock_tick: Tick(0),
             slots,
-            by_slots: Divisor::new(slots.into()),
             growth: (slots.ilog2() / 2).min(slots.ilog2().saturating_sub(3)).max(1),
             levels: vec![Level::new(0)],
             buckets: Vec::new(),
@@ -180,7 +178,7 @@ impl Levels {
     /// Where the slot with this number stands in its ring.
     #[inline]
     fn position(&self, number: u64) -> u32 {
-        u32::try_from(self.by_slots.remainder(number)).expect("at most 2^16 slots")
+        u32::try_from(number % u64::from(self.slots)).expect("at most 2^16 slots")
     }
 
     /// Makes the buckets of a level, and tells the first.

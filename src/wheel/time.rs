@@ -75,7 +75,8 @@ pub(crate) struct Tick(pub(super) u64);
 /// How long one tick is: the width of a slot of level 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {
-    tick: Divisor,
+    /// How long a tick is, in nanoseconds.
+    tick: u64,
     /// Where the first tick begins.
     first: u64,
 }
@@ -86,44 +87,44 @@ impl Resolution {
     pub fn new(tick: Duration) -> Option<Self> {
         match u64::try_from(tick.as_nanos()) {
             Err(_) | Ok(0) => None,
-            Ok(nanos) => Some(Self { tick: Divisor::new(nanos), first: 0 }),
+            Ok(nanos) => Some(Self { tick: nanos, first: 0 }),
         }
     }
 
     /// These ticks, moved so that a pair of them begins at `time`.
     pub(crate) const fn with_a_border_at(self, time: Nanos) -> Self {
-        let pair = self.tick.value.saturating_mul(2);
+        let pair = self.tick.saturating_mul(2);
         Self { first: time.0 % pair, ..self }
     }
 
     /// How long a tick is.
     #[must_use]
     pub const fn tick(self) -> Duration {
-        Duration::from_nanos(self.tick.value)
+        Duration::from_nanos(self.tick)
     }
 
     /// The tick that a deadline lies in. It rounds up: a deadline on a border belongs to the tick that ends there.
     #[inline]
     pub(crate) const fn tick_of_deadline(self, deadline: Nanos) -> Tick {
         // Saturating because the origin lies in no tick; as a deadline it is always in the past.
-        Tick(self.tick.divide(deadline.0.saturating_sub(self.first + 1)))
+        Tick(deadline.0.saturating_sub(self.first + 1) / self.tick)
     }
 
     /// The tick that the clock is in. It rounds down: every earlier tick is over.
     pub(crate) const fn tick_of_clock(self, now: Nanos) -> Tick {
-        Tick(self.tick.divide(now.0.saturating_sub(self.first)))
+        Tick(now.0.saturating_sub(self.first) / self.tick)
     }
 
     /// The beginning of a tick.
     pub(crate) const fn beginning(self, tick: Tick) -> Nanos {
         // Saturating for the tick after the last; every tick that a point lies in begins below `MAX`.
-        Nanos(tick.0.saturating_mul(self.tick.value).saturating_add(self.first))
+        Nanos(tick.0.saturating_mul(self.tick).saturating_add(self.first))
     }
 
     /// The point a tick later, at most [`Nanos::MAX`].
     #[inline]
     pub(super) const fn a_tick_after(self, time: Nanos) -> Nanos {
-        Nanos(time.0.saturating_add(self.tick.value))
+        Nanos(time.0.saturating_add(self.tick))
     }
 
     /// The end of the tick that a deadline lies in.
@@ -175,7 +176,7 @@ impl Resolution {
     /// The widest grid on which no deadline is late by the whole of `tolerance`.
     #[inline]
     pub(crate) fn grid_within(self, tolerance: Nanos) -> Option<Grid> {
-        let order = self.tick.divide(tolerance.0).checked_ilog2()?;
+        let order = (tolerance.0 / self.tick).checked_ilog2()?;
         let order = u8::try_from(order).expect("a logarithm of 64 bits is less than 64");
         NonZeroU8::new(order).map(|order| Grid { order })
     }
@@ -184,7 +185,7 @@ impl Resolution {
     #[inline]
     pub(crate) fn round_up(self, deadline: Nanos, grid: Grid) -> Nanos {
         let last = self.tick_of_deadline(deadline).0 | ((1 << grid.order.get()) - 1);
-        let point = last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick.value));
+        let point = last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick));
         match point.and_then(|point| point.checked_add(self.first)) {
             // The origin ends no tick, but lies on every grid.
             Some(point) if deadline > Nanos::ZERO => Nanos(point),
@@ -204,58 +205,6 @@ impl fmt::Debug for Resolution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     order: NonZeroU8,
-}
-
-/// A number that is chosen once and divided by all day: one shift if it is a power of two, else two multiplications. A
-/// processor's own division takes several times as long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Divisor {
-    pub(super) value: u64,
-    by: By,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    Shift(u32),
-    /// 2^64 / value, rounded down.
-    Reciprocal(u64),
-}
-
-impl Divisor {
-    /// # Panics
-    /// If `value` is zero.
-    pub(super) const fn new(value: u64) -> Self {
-        let by = if value.is_power_of_two() {
-            By::Shift(value.trailing_zeros())
-        } else {
-            // As good as dividing 2^64, which only a power of two divides without remainder.
-            By::Reciprocal(u64::MAX / value)
-        };
-        Self { value, by }
-    }
-
-    #[inline]
-    pub(super) const fn divide(self, dividend: u64) -> u64 {
-        match self.by {
-            By::Shift(shift) => dividend >> shift,
-            By::Reciprocal(reciprocal) => {
-                // The high half of the product. The reciprocal is too small by less than 1, so the product is by
-                // less than `dividend`, and the high half by at most 1.
-                #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
-                let quotient = ((dividend as u128 * reciprocal as u128) >> 64) as u64;
-                let remainder = dividend - quotient * self.value;
-                if remainder >= self.value { quotient + 1 } else { quotient }
-            }
-        }
-    }
-
-    #[inline]
-    pub(super) const fn remainder(self, dividend: u64) -> u64 {
-        match self.by {
-            By::Shift(_) => dividend & (self.value - 1),
-            By::Reciprocal(_) => dividend - self.divide(dividend) * self.value,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -352,31 +301,8 @@ mod tests {
         }
     }
 
-    fn check_division(dividend: u64, value: u64) {
-        assert_eq!(Divisor::new(value).divide(dividend), dividend / value, "{dividend} / {value}");
-        assert_eq!(Divisor::new(value).remainder(dividend), dividend % value, "{dividend} % {value}");
-    }
-
-    #[test]
-    fn a_divisor_divides_as_the_processor_does_at_borders() {
-        let near = |n: u64| [n.saturating_sub(1), n, n.saturating_add(1)];
-        let values = [1, 2, 3, 20, 64, 1_000, 1_000_000, 1 << 32, 1 << 63, u64::MAX];
-        for value in values.into_iter().flat_map(near).filter(|&value| value > 0) {
-            let most = u64::MAX / value;
-            for multiple in [0, 1, most / 2, most] {
-                near(multiple * value).into_iter().for_each(|dividend| check_division(dividend, value));
-            }
-            check_division(u64::MAX, value);
-        }
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn a_divisor_divides_as_the_processor_does(dividend: u64, value in 1u64.., shift in 0u32..64) {
-            check_division(dividend, (value >> shift).max(1));
-        }
 
         #[test]
         fn a_rounded_deadline_lies_on_a_wide_grid_and_is_late_by_less_than_the_tolerance(

@@ -17,6 +17,8 @@ mod live_allocations;
 mod process_limits;
 mod runtimes;
 mod stream_allocations;
+#[cfg(all(feature = "timerfd", target_os = "linux"))]
+mod watchdog;
 
 use std::alloc::System;
 use std::any::type_name;

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use fork::{Fork, fork, waitpid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use timingwheel::TimingWheel;
 use timingwheel::time::{sleep, timeout, wheel};
 use tokio::runtime::{Builder, Runtime};
 
@@ -62,6 +64,27 @@ fn a_wheel_that_was_made_while_descriptors_were_short_fires_and_is_watched() {
         (0..3).any(|_| comes_beside_a_blocked_worker(&runtime)),
         "the timer waited for the blocked worker"
     );
+}
+
+/// Whether it does must not depend on how many descriptors are left.
+#[test]
+fn a_multi_thread_runtime_without_the_io_driver_is_refused_also_where_descriptors_are_short() {
+    if super::ran_alone(
+        a_multi_thread_runtime_without_the_io_driver_is_refused_also_where_descriptors_are_short,
+    ) {
+        return;
+    }
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime");
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).expect("a lower limit");
+    let _held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    let build = || runtime.block_on(async { TimingWheel::builder().build().map(drop) });
+    let words = catch_unwind(AssertUnwindSafe(build)).expect_err("it has no I/O driver");
+    let words = words
+        .downcast_ref::<String>()
+        .cloned()
+        .unwrap_or_else(|| words.downcast_ref::<&str>().map(ToString::to_string).unwrap_or_default());
+    assert!(words.contains("enable_io"), "{words}");
 }
 
 #[test]

@@ -72,7 +72,6 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
             "timingwheel_cascaded_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_fired_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_lateness_seconds{wheel=rpc} histogram Some(Seconds) true",
-            "timingwheel_lock_hold_seconds{wheel=rpc} histogram Some(Seconds) true",
             "timingwheel_overdue_seconds{wheel=rpc} gauge Some(Seconds) true",
             "timingwheel_pending_by_level{wheel=rpc,level=0} gauge Some(Count) true",
             "timingwheel_pending{wheel=rpc} gauge Some(Count) true",
@@ -137,8 +136,6 @@ async fn histograms_are_told_each_value_once_and_never_less_than_the_truth() {
     for (told, truth) in told.into_iter().zip([0.0, 0.001, 0.099]) {
         assert!((truth..=truth * 17.0 / 16.0).contains(&told), "{told} for {truth}");
     }
-    let holds = recorded.value("timingwheel_lock_hold_seconds{wheel=rpc}");
-    assert_eq!(holds, wheel.stats().lock_holds.count() as f64);
 
     let timer = armed(&wheel, Duration::from_millis(5));
     advance(Duration::from_millis(7)).await;
@@ -157,7 +154,9 @@ async fn bounds_lie_between_the_buckets_that_values_are_told_by() {
         let bound = Duration::from_secs_f64(bound);
         [bound - Duration::from_micros(1), bound + Duration::from_micros(1)]
     };
-    let late: Vec<_> = BUCKETS.iter().flat_map(around).collect();
+    // tokio's timer, which turns the wheel here, is precise to a millisecond.
+    let bounds = BUCKETS.iter().filter(|&&bound| bound > 0.001);
+    let late: Vec<_> = bounds.clone().flat_map(around).collect();
     for &late in &late {
         let timer = armed(&wheel, Duration::from_micros(1));
         advance(Duration::from_micros(1) + late).await;
@@ -166,7 +165,7 @@ async fn bounds_lie_between_the_buckets_that_values_are_told_by() {
     let recorded = Recorded::of(|| metrics.record());
     let told = recorded.values("timingwheel_lateness_seconds{wheel=rpc}");
     assert_eq!(told.len(), late.len());
-    for bound in BUCKETS {
+    for &bound in bounds {
         let exact = late.iter().filter(|late| late.as_secs_f64() <= bound).count();
         assert_eq!(told.iter().filter(|&&told| told <= bound).count(), exact, "up to {bound} s");
     }

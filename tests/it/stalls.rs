@@ -182,3 +182,73 @@ fn a_worker_that_blocks_as_its_timer_has_fired_does_not_keep_the_timers_of_idle_
         }
     });
 }
+
+/// A refused timer wakes the driver's task, to report it. The worker that then blocks holds that task, and the poller too.
+#[test]
+fn a_worker_that_blocks_and_holds_the_drivers_task_does_not_keep_the_timers_of_idle_ones() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let ms = Duration::from_millis;
+    let comes_meanwhile = || {
+        runtime.block_on(async {
+            let wheel = TimingWheel::builder().max_pending(1).build().expect("within the limits");
+            let blocks = Arc::new(AtomicBool::new(false));
+            let timer = tokio::spawn({
+                let (sleep, blocks) = (wheel.sleep(ms(60)), blocks.clone());
+                async move {
+                    sleep.await;
+                    blocks.load(Ordering::SeqCst)
+                }
+            });
+            let blocker = tokio::spawn(async move {
+                // In the park of this worker, which so leaves the poller.
+                tokio::time::sleep(ms(20)).await;
+                assert!(wheel.sleep(ms(60)).wait().await.is_err(), "the wheel is full");
+                blocks.store(true, Ordering::SeqCst);
+                thread::sleep(ms(600));
+                blocks.store(false, Ordering::SeqCst);
+            });
+            let comes_meanwhile = timer.await.expect("the sleep does not panic");
+            blocker.await.expect("it does not panic");
+            comes_meanwhile
+        })
+    };
+    // In some runs the timer may come late for another reason, as the test may lose its core.
+    assert!((0..5).filter(|_| comes_meanwhile()).count() >= 3, "the timer waited for the blocked worker");
+}
+
+/// Without a timerfd the driver's task turned for the rest, and the worker that blocks held that task.
+#[test]
+fn a_worker_that_blocks_after_a_turn_that_left_a_rest_does_not_keep_the_rest() {
+    const MANY: usize = 20_000;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let ms = Duration::from_millis;
+    let fired_meanwhile = || {
+        runtime.block_on(async {
+            let wheel = TimingWheel::builder().shards(1).build().expect("within the limits");
+            let deadline = Instant::now() + ms(100);
+            let blocks = Arc::new(AtomicBool::new(false));
+            let sleepers: Vec<_> = (0..MANY)
+                .map(|n| {
+                    let (sleep, blocks) = (wheel.sleep_until(deadline), blocks.clone());
+                    tokio::spawn(async move {
+                        sleep.await;
+                        // The first one that is woken, so in the first of the turns.
+                        if n == 0 {
+                            blocks.store(true, Ordering::SeqCst);
+                            thread::sleep(ms(600));
+                            blocks.store(false, Ordering::SeqCst);
+                        }
+                        n > 0 && blocks.load(Ordering::SeqCst)
+                    })
+                })
+                .collect();
+            let mut meanwhile = 0;
+            for sleeper in sleepers {
+                meanwhile += usize::from(sleeper.await.expect("the sleep does not panic"));
+            }
+            meanwhile
+        })
+    };
+    let best = (0..3).map(|_| fired_meanwhile()).max();
+    assert!(best > Some(MANY / 2), "the rest of {MANY} waited for the blocked worker: {best:?} came");
+}

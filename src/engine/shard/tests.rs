@@ -137,7 +137,7 @@ impl Model {
         self.now = Nanos(self.now.0 + nanos);
         let before = self.wakes();
         let mut expired = Vec::new();
-        while self.shard.turn(self.now, self.now, batch, &mut expired) == Progress::More {}
+        while self.shard.turn(self.now, Nanos::MAX, batch, &mut expired) == Progress::More {}
         expired.into_iter().for_each(Waker::wake);
         let mut fired = [0; TASKS];
         for live in &self.live {
@@ -269,7 +269,7 @@ fn what_its_task_finds_before_the_turner_comes_to_it_is_counted_by_how_it_ended(
     };
     // It has a waker of another shard already.
     let mut wakers = vec![Waker::noop().clone()];
-    assert_eq!(shard.turn(due, due, 1, &mut wakers), Progress::More);
+    assert_eq!(shard.turn(due, Nanos::MAX, 1, &mut wakers), Progress::More);
     assert!(shard.finish(late, due).is_ok());
     assert_eq!(counts(), (2, 0, 2));
     assert_eq!(shard.end(1, &mut wakers), (2, Progress::More));
@@ -289,7 +289,7 @@ fn a_timer_that_is_moved_to_a_deadline_that_the_turner_has_passed_is_taken_out_a
         let shard = shard((0, 1), Duration::from_millis(1), 64);
         let arm = |micros| insert(&shard, Nanos::ZERO, at(micros), Waker::noop().clone());
         let [_, key, _] = [5_000, from, 10_900].map(arm);
-        assert_eq!(shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()), Progress::Done);
+        assert_eq!(shard.turn(at(10_200), Nanos::MAX, 100, &mut Vec::new()), Progress::Done);
         assert_eq!(shard.next_turn(), at(10_900));
 
         let moved = shard.reschedule(key, at(from), at(to));
@@ -300,7 +300,7 @@ fn a_timer_that_is_moved_to_a_deadline_that_the_turner_has_passed_is_taken_out_a
         let mut stats = Stats::default();
         shard.add_to(&mut stats);
         assert_eq!((stats.fired, stats.cancelled, stats.pending), (1, 1, 1));
-        assert_eq!(shard.turn(at(10_900), at(10_900), 100, &mut Vec::new()), Progress::Done);
+        assert_eq!(shard.turn(at(10_900), Nanos::MAX, 100, &mut Vec::new()), Progress::Done);
         assert_eq!(shard.next_turn(), Nanos::MAX);
     }
 }
@@ -310,7 +310,7 @@ fn a_timer_that_is_moved_to_just_after_what_the_turner_has_passed_is_pending() {
     for from in [10_800, 70_000, 9_000_000] {
         let shard = shard((0, 1), Duration::from_millis(1), 64);
         let key = insert(&shard, Nanos::ZERO, at(from), Waker::noop().clone());
-        assert_eq!(shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()), Progress::Done);
+        assert_eq!(shard.turn(at(10_200), Nanos::MAX, 100, &mut Vec::new()), Progress::Done);
         let to = Nanos(at(10_200).0 + 1);
         assert!(shard.reschedule(key, at(from), to).is_ok());
         assert_eq!((shard.pending(), shard.next_turn()), (1, to));

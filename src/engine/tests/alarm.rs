@@ -5,7 +5,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::CLOCK;
-use crate::engine::alarm::{Alarm, ParkTimers};
+use crate::engine::alarm::Alarm;
+use crate::engine::park_timer::ParkTimer;
 use crate::engine::watchdog::Watched;
 use crate::wheel::Nanos;
 
@@ -33,12 +34,12 @@ fn a_turn_was_to_be_made_when_it_was_armed_for_and_not_before_it_was_asked_for()
 fn where_that_is_a_system_call_the_first_that_is_earlier_sets_its_time_and_the_next_half_of_what_is_left() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let _within = runtime.enter();
-    let (alarm, woken) = (alarm(), || Waker::noop().clone());
-    let timers = ParkTimers::of_current_runtime(CLOCK, TICK, &alarm.counters, woken(), woken());
-    if !timers.has_timer_fd() {
+    let alarm = alarm();
+    let timer = ParkTimer::of_current_runtime(CLOCK, TICK, &alarm.counters, Waker::noop().clone());
+    if !timer.is_fd() {
         return;
     }
-    alarm.begin(timers, 1);
+    alarm.begin(timer, 1);
     alarm.set_next_turn(Nanos::MAX, Nanos::ZERO);
     let now = CLOCK.now();
     let next_turn = || alarm.turn_due().expect("it is set");

@@ -1,9 +1,8 @@
 //! When a wheel is busy, and how often it is turned then.
 
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use crate::engine::turn::{Pace, TURNS_IN_TIME, note_in_time};
+use crate::engine::turn::Pace;
 use crate::wheel::{Nanos, Resolution};
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -13,7 +12,7 @@ fn micros(micros: u64) -> Nanos {
 }
 
 fn not_before(pace: Pace, tick: Duration, now: u64, fired: usize) -> Nanos {
-    pace.next_not_before(micros(now), fired, false, Resolution::new(tick).expect("not zero"))
+    pace.next_not_before(micros(now), fired, Resolution::new(tick).expect("not zero"))
 }
 
 #[test]
@@ -42,15 +41,10 @@ fn a_turn_that_covers_two_ticks_finds_the_wheel_busy_by_twice_as_many() {
 }
 
 #[test]
-fn a_timer_may_have_waited_for_a_tick_more_than_the_alarm_of_a_busy_wheel_knows() {
+fn a_timer_has_waited_as_long_as_the_turn_is_late_and_a_tick_for_each_that_the_turn_covers() {
     let resolution = Resolution::new(MILLI).expect("not zero");
-    let due_since = |due, not_before| {
-        let due = micros(due);
-        Pace::of_this_turn(Some(due), micros(not_before)).due_since(due, resolution)
-    };
-    assert_eq!(due_since(11_900, 12_000), micros(11_000));
-    assert_eq!(due_since(10_700, 12_000), micros(10_700));
-    assert_eq!(due_since(20_000, 12_000), micros(20_000));
+    let longest_wait = |pace: Pace| pace.longest_wait(micros(11_900), micros(12_000), resolution);
+    assert_eq!([Pace::EachTick, Pace::TwoTicks].map(longest_wait), [micros(1_100), micros(2_100)]);
 }
 
 /// So a timer with a tolerance is no later on a busy wheel.
@@ -63,40 +57,10 @@ fn a_busy_wheel_is_turned_at_each_time_to_which_a_tolerance_rounds() {
             let point = resolution.round_up_within(deadline, tolerance);
             let before = point.before(Duration::from_nanos(1));
             assert_eq!(
-                Pace::EachTick.next_not_before(before, Pace::BUSY, false, resolution),
+                Pace::EachTick.next_not_before(before, Pace::BUSY, resolution),
                 point,
                 "{tick:?}, {tolerance:?}"
             );
         }
-    }
-}
-
-#[test]
-fn on_an_idle_runtime_a_wheel_is_busy_with_fewer_timers() {
-    let resolution = Resolution::new(MILLI).expect("not zero");
-    let not_before =
-        |pace: Pace, fired| pace.next_not_before(micros(12_000), fired, true, resolution) > Nanos::ZERO;
-    let second = Pace::TwoTicks(micros(12_000));
-    assert_eq!(
-        [Pace::BUSY_IF_IDLE - 1, Pace::BUSY_IF_IDLE].map(|fired| not_before(Pace::EachTick, fired)),
-        [false, true]
-    );
-    assert_eq!(
-        [2 * Pace::BUSY_IF_IDLE - 1, 2 * Pace::BUSY_IF_IDLE].map(|fired| not_before(second, fired)),
-        [false, true]
-    );
-}
-
-#[test]
-fn a_runtime_is_idle_after_enough_turns_in_time_and_not_after_a_late_one() {
-    let turns = AtomicU32::new(0);
-    let note = |late: u64| note_in_time(&turns, Some(micros(10_000)), micros(10_000 + late));
-    let note_not_due = || [None, Some(micros(10_001))].map(|due| note_in_time(&turns, due, micros(10_000)));
-    for late in [151, 1_000_000] {
-        assert!(!note(late));
-        assert!((0..TURNS_IN_TIME).all(|_| note_not_due() == [false; 2]));
-        assert!((1..TURNS_IN_TIME).all(|_| !note(150)));
-        assert!(note(0) && note(150));
-        assert_eq!(note_not_due(), [true; 2]);
     }
 }

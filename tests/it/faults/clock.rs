@@ -148,3 +148,22 @@ fn a_timer_by_name_that_was_made_on_a_paused_clock_makes_no_other_early_on_a_whe
         }
     });
 }
+
+/// No delay from there can be told, so a timer would wait for ever in silence.
+#[tokio::test(start_paused = true)]
+async fn a_wheel_ends_when_its_clock_comes_to_the_end_of_time_and_its_timers_say_so() {
+    let wheel = TimingWheel::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut far = register(wheel.sleep(300 * 365 * DAY), Waker::noop());
+    let mut moved = register(wheel.sleep(300 * 365 * DAY), Waker::noop());
+    advance(293 * 365 * DAY).await;
+    Pin::new(&mut moved).reset_after(ms(1));
+    let error = assert_ready!(moved.poll_wait(&mut cx)).unwrap_err();
+    assert!(error.is_shutdown());
+    // One whose time has come needs no wheel.
+    wheel.sleep(Duration::ZERO).await;
+    assert!(wheel.sleep(ms(1)).wait().await.unwrap_err().is_shutdown());
+    assert!(far.wait().await.unwrap_err().is_shutdown());
+    assert!(wheel.timeout(ms(1), std::future::pending::<()>()).await.is_err());
+    assert!(wheel.is_ended());
+}

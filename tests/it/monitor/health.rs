@@ -25,10 +25,6 @@ fn late(lateness: &[(f64, Duration)]) -> Limits {
     with(|limits| limits.lateness = lateness.to_vec())
 }
 
-fn held(lock_hold: Duration) -> Limits {
-    with(|limits| limits.lock_hold = Some(lock_hold))
-}
-
 fn words(unhealthy: Result<(), Unhealthy>) -> String {
     unhealthy.expect_err("a limit is exceeded").to_string()
 }
@@ -88,32 +84,17 @@ async fn a_share_of_timers_that_is_later_than_the_limit_is_unhealthy() {
 
 #[test]
 fn what_is_as_late_as_the_limit_is_healthy_and_what_is_a_sixteenth_later_is_not() {
-    let limits = [late(&[(1.0, ms(5))]), held(ms(5))];
+    let limits = late(&[(1.0, ms(5))]);
     // The bucket of 5 ms goes from 4.98 to 5.24 ms.
     for (micros, is_healthy) in [(4_979, true), (5_000, true), (5_242, true), (5_243, false), (5_313, false)]
     {
         let stats = stats(|stats| {
             stats.lateness.record(Duration::from_micros(micros));
-            stats.lock_holds.record(Duration::from_micros(micros));
         });
-        assert_eq!(limits.each_ref().map(|limits| stats.check(limits).is_ok()), [is_healthy; 2], "{micros}");
+        assert_eq!(stats.check(&limits).is_ok(), is_healthy, "{micros}");
     }
-    let mut longest = late(&[(1.0, Duration::MAX)]);
-    longest.lock_hold = Some(Duration::MAX);
+    let longest = late(&[(1.0, Duration::MAX)]);
     assert_eq!(stats(|stats| stats.lateness.record(Duration::MAX)).check(&longest), Ok(()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hold_of_a_lock_that_is_longer_than_the_limit_is_unhealthy() {
-    let wheel = TimingWheel::new();
-    let limits = held(Duration::ZERO);
-    assert_eq!(wheel.health(&limits), Ok(()));
-    let _timer = armed(&wheel, ms(1));
-    advance(ms(1)).await;
-    let unhealthy = wheel.health(&limits).unwrap_err();
-    assert!(unhealthy.exceeds(Exceeded::LockHold), "{unhealthy}");
-    let longest = wheel.stats().lock_holds.max().unwrap();
-    assert_eq!(wheel.health(&held(longest)), Ok(()));
 }
 
 #[test]
@@ -160,7 +141,6 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         stats.wakers_panicked = 4;
         // Below 32 ns a histogram is exact.
         stats.lateness.record(Duration::from_nanos(3));
-        stats.lock_holds.record(Duration::from_nanos(2));
     });
     let none = with(|limits| {
         limits.overdue = Some(Duration::ZERO);
@@ -169,13 +149,12 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         limits.stalls = Some(0);
         limits.wakers_panicked = Some(0);
         limits.lateness = vec![(0.999, Duration::ZERO)];
-        limits.lock_hold = Some(Duration::ZERO);
     });
     assert_eq!(
         words(stats.check(&none)),
         "the timing wheel is not healthy: it has ended; the system gives no thread for its watchdog; \
          it is overdue by 300ms, the limit is 0ns; 7 timers are \
-         pending, the limit is 0; a turn of it held a lock for 2ns, the limit is 0ns; 6 timers were refused, the limit is \
+         pending, the limit is 0; 6 timers were refused, the limit is \
          0; it was turned late 5 times, the limit is 0; 4 wakers panicked, the limit is 0; \
          99.9 % of timers were late by up to 3ns, the limit is 0ns"
     );
@@ -186,7 +165,6 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         limits.stalls = Some(5);
         limits.wakers_panicked = Some(4);
         limits.lateness = vec![(0.999, Duration::from_nanos(3))];
-        limits.lock_hold = Some(Duration::from_nanos(2));
     });
     assert_eq!(
         words(stats.check(&just_so)),

@@ -113,26 +113,6 @@ fn what_stands_on_levels_is_what_is_pending_also_while_timers_are_dropped_elsewh
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_of_the_lock_is_measured_for_each_batch_of_the_driver() {
-    let wheel = TimingWheel::builder().shards(1).build().expect("a wheel");
-    assert_eq!(wheel.stats().lock_holds.count(), 0);
-    let _timer = armed(&wheel, ms(1));
-    advance(ms(1)).await;
-    assert_eq!(wheel.stats().lock_holds.count(), 1);
-    // More than two batches of 256, all on level 0.
-    let _timers: Vec<_> = (0..600).map(|_| armed(&wheel, ms(5))).collect();
-    advance(ms(5)).await;
-    let stats = wheel.stats();
-    assert_eq!(stats.fired, 601);
-    // The third batch is not full, so the shard is not looked at again.
-    assert_eq!(stats.lock_holds.count(), 1 + 3);
-    assert!(
-        stats.lock_holds.max() > Some(Duration::ZERO),
-        "it is measured by the clock that nobody can pause"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_timer_that_the_bound_refuses_is_counted_and_one_that_is_due_is_not() {
     let wheel = TimingWheel::builder().max_pending(2).build().expect("a wheel");
     let _pending = [armed(&wheel, HOUR), armed(&wheel, HOUR)];

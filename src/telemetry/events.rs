@@ -1,4 +1,4 @@
-//! Events, with the feature `tracing`.
+//! Events of the crate `tracing`. Without the feature `tracing` nothing is sent.
 //!
 //! Subscribers are users' code. They are called under no lock, and their panics do not reach the caller. A thread that arms a
 //! timer may hold locks of its own. So it only notes that the timer was refused, or that the system gave no watchdog, and the
@@ -9,12 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tracing::{debug, error, info, warn};
-
 use crate::platform::clock::stopwatch;
+#[cfg(feature = "tracing")]
 use crate::platform::wakers::contained;
 
-const TARGET: &str = "timingwheel";
+/// Sends an event, with the feature `tracing`.
+macro_rules! send {
+    ($level:ident, $($event:tt)*) => {
+        #[cfg(feature = "tracing")]
+        contained(|| tracing::$level!(target: "timingwheel", $($event)*));
+    };
+}
 
 /// The shortest time from one report to the next of something that may happen very often, by std's clock.
 const SELDOM: Duration = Duration::from_secs(1);
@@ -33,6 +38,7 @@ pub(crate) struct Events {
     has_ended: AtomicBool,
 }
 
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nothing is sent"))]
 impl Events {
     pub(crate) fn new() -> Self {
         Self {
@@ -54,14 +60,12 @@ impl Events {
         shards: usize,
         max_pending: Option<usize>,
     ) {
-        contained(
-            || debug!(target: TARGET, wheel, ?tick, wheel_size, shards, max_pending, "a timing wheel begins"),
-        );
+        send!(debug, wheel, ?tick, wheel_size, shards, max_pending, "a timing wheel begins");
     }
 
     /// A timer was refused. Returns whether the caller has to wake the driver's task, which then reports it.
     pub(crate) fn refused(&self) -> bool {
-        let has_to_tell = self.refused.begin_report();
+        let has_to_tell = cfg!(feature = "tracing") && self.refused.begin_report();
         if has_to_tell {
             // Relaxed: waking the task is a release, and the task acquires before it reads this.
             self.has_refused.store(true, Ordering::Relaxed);
@@ -80,24 +84,25 @@ impl Events {
         let is_mine_to_tell = self.has_refused.swap(false, Ordering::Relaxed);
         if is_mine_to_tell {
             let refused = refused();
-            contained(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
+            send!(warn, wheel, refused, "a timing wheel is full and refuses a timer");
         }
         let not_given = std::mem::take(&mut *lock(&self.not_given));
         for (what, error) in &not_given {
             let error: &dyn std::error::Error = error;
-            contained(
-                || warn!(target: TARGET, wheel, what, error, "a timing wheel goes on without what the system refused"),
-            );
+            send!(warn, wheel, what, error, "a timing wheel goes on without what the system refused");
         }
     }
 
     pub(crate) fn stalled(&self, wheel: &str, stalls: u64) {
-        self.stalled.tell(|| info!(target: TARGET, wheel, stalls, "a timing wheel was turned late"));
+        if self.stalled.begin_report() {
+            send!(info, wheel, stalls, "a timing wheel was turned late");
+        }
     }
 
     pub(crate) fn waker_panicked(&self, wheel: &str, panicked: u64) {
-        self.waker_panicked
-            .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
+        if self.waker_panicked.begin_report() {
+            send!(error, wheel, panicked, "a waker panicked as a timing wheel woke it");
+        }
     }
 
     /// A shard ends with `pending` timers. Called under the shard's lock, so whoever finds all shards ended finds all of these
@@ -111,7 +116,7 @@ impl Events {
         let is_told = self.has_ended.swap(true, Ordering::Relaxed);
         if !is_told {
             let pending = self.pending_at_end.load(Ordering::Relaxed);
-            contained(|| debug!(target: TARGET, wheel, pending, "a timing wheel has ended"));
+            send!(debug, wheel, pending, "a timing wheel has ended");
         }
     }
 }
@@ -127,12 +132,6 @@ struct Seldom {
 }
 
 impl Seldom {
-    fn tell(&self, event: impl FnOnce()) {
-        if self.begin_report() {
-            contained(event);
-        }
-    }
-
     /// Whether the last report is long enough ago for another. If so, the caller has to make it: it counts from now on.
     fn begin_report(&self) -> bool {
         let now = stopwatch();
@@ -145,7 +144,7 @@ impl Seldom {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, feature = "tracing", not(loom)))]
 mod tests {
     use std::sync::Arc;
 
