@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::schedule::{Previous, Schedule, later};
+use crate::schedule::{LastRun, Schedule, later};
 
 /// When the first run is due.
 #[derive(Clone, Copy, Debug)]
@@ -101,8 +101,8 @@ impl FixedRate {
 }
 
 impl Schedule for FixedRate {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        let Previous { due, started, ended, missed } = previous;
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        let LastRun { due, started, ended, missed } = last;
         if let Some(first) = self.first.take() {
             return Some(first.due(ended));
         }
@@ -160,15 +160,15 @@ impl FixedDelay {
 }
 
 impl Schedule for FixedDelay {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
         match self.first.take() {
-            Some(first) => Some(first.due(previous.ended)),
-            None => Some(later(previous.ended, self.delay)),
+            Some(first) => Some(first.due(last.ended)),
+            None => Some(later(last.ended, self.delay)),
         }
     }
 }
 
-/// Tries that follow each other ever more slowly: after each run the wait grows by a factor, up to a cap. The first run is
+/// Tries that follow each other ever more slowly: after each run the wait doubles, up to a cap. The first run is
 /// due at once, unless a [delay](Self::starting_after) is given.
 ///
 /// To end the tries, let the run answer [`NextRun::Never`](crate::NextRun::Never) when it has worked, or set a number with
@@ -198,7 +198,6 @@ impl Schedule for FixedDelay {
 pub struct Backoff {
     wait: Duration,
     cap: Duration,
-    factor: f64,
     first: Option<First>,
     has_jitter: bool,
 }
@@ -207,20 +206,7 @@ impl Backoff {
     /// Waits `wait` after the first run, and twice as long after each run as after the one before, up to `cap`.
     #[must_use]
     pub const fn new(wait: Duration, cap: Duration) -> Self {
-        Self { wait, cap, factor: 2.0, first: Some(First::NOW), has_jitter: false }
-    }
-
-    /// By how much the wait grows after each run; 2 unless it is set.
-    ///
-    /// # Panics
-    /// If `factor` is less than 1, or not finite.
-    #[must_use]
-    #[track_caller]
-    pub fn with_factor(mut self, factor: f64) -> Self {
-        let is_valid = factor.is_finite() && factor >= 1.0;
-        assert!(is_valid, "the factor of a back-off must be finite and at least 1, got {factor}");
-        self.factor = factor;
-        self
+        Self { wait, cap, first: Some(First::NOW), has_jitter: false }
     }
 
     /// Full jitter: each wait is chosen by chance from zero to what it would be, also where it is capped. So of many that
@@ -233,14 +219,12 @@ impl Backoff {
 }
 
 impl Schedule for Backoff {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
         if let Some(first) = self.first.take() {
-            return Some(first.due(previous.ended));
+            return Some(first.due(last.ended));
         }
         let wait = self.wait.min(self.cap);
-        // What no duration can hold is above every cap.
-        let grown = Duration::try_from_secs_f64(self.wait.as_secs_f64() * self.factor);
-        self.wait = grown.unwrap_or(Duration::MAX).min(self.cap);
-        Some(later(previous.ended, if self.has_jitter { wait.mul_f64(fastrand::f64()) } else { wait }))
+        self.wait = wait.saturating_mul(2);
+        Some(later(last.ended, if self.has_jitter { wait.mul_f64(fastrand::f64()) } else { wait }))
     }
 }

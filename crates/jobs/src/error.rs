@@ -1,8 +1,9 @@
 //! Why a job has no output, and why one was refused.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
-use std::{error, fmt};
+use std::{error, fmt, mem};
 
 use timingwheel::{Error, TimingWheel};
 
@@ -39,8 +40,22 @@ pub(crate) enum Kind {
     Cancelled,
     /// The lock makes a payload that can be sent one that can be shared, as errors are expected to be. It is held while the
     /// error's text is written.
-    Panicked(Mutex<Box<dyn Any + Send>>),
+    Panicked(Mutex<Payload>),
     CouldNotRun(Refused),
+}
+
+/// What a panic carried; `None` once it was given away.
+///
+/// It may panic again as it is dropped, where nobody expects that. So that panic ends here, and its payload, which may do so
+/// too, is never dropped.
+pub(crate) struct Payload(Option<Box<dyn Any + Send>>);
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(self.0.take()))) {
+            mem::forget(again);
+        }
+    }
 }
 
 /// Why a job could not run, and that in one line.
@@ -67,7 +82,7 @@ impl Refused {
 
 impl JobError {
     pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        Self(Kind::Panicked(Mutex::new(panic)))
+        Self(Kind::Panicked(Mutex::new(Payload(Some(panic)))))
     }
 
     pub(crate) const fn state(&self) -> JobState {
@@ -105,7 +120,7 @@ impl JobError {
     /// The error itself, if it is not that of a panic.
     pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Kind::Panicked(panic) => Ok(panic.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            Kind::Panicked(panic) => Ok(lock(&panic).0.take().expect("only this takes it")),
             kind => Err(Self(kind)),
         }
     }
@@ -117,6 +132,7 @@ impl fmt::Display for JobError {
             Kind::Cancelled => f.write_str("the job was cancelled"),
             Kind::Panicked(panic) => {
                 let panic = lock(panic);
+                let panic = panic.0.as_ref().expect("only `into_panic` takes it");
                 let text = panic.downcast_ref::<&str>().copied();
                 match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
                     Some(text) => write!(f, "the job panicked: {text}"),
@@ -143,19 +159,19 @@ impl error::Error for JobError {
     }
 }
 
-/// A job was refused. This error has what was to run.
+/// A job was refused. This error has what was to run, and from [`Jobs`](crate::Jobs) the key.
 ///
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
 /// turns it into a `Box<dyn Error + Send + Sync>`, or into a [`timingwheel::Error`], without what was to run.
-pub struct TryRunError<F> {
+pub struct TryRunError<F, K = ()> {
     refused: Refused,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
-    job: Mutex<F>,
+    job: Mutex<(K, F)>,
 }
 
-impl<F> TryRunError<F> {
-    pub(crate) const fn new(refused: Refused, job: F) -> Self {
-        Self { refused, job: Mutex::new(job) }
+impl<F, K> TryRunError<F, K> {
+    pub(crate) const fn new(refused: Refused, key: K, job: F) -> Self {
+        Self { refused, job: Mutex::new((key, job)) }
     }
 
     /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
@@ -167,30 +183,36 @@ impl<F> TryRunError<F> {
     /// The future, or the closure that makes futures, as it was given.
     #[must_use]
     pub fn into_inner(self) -> F {
+        self.into_parts().1
+    }
+
+    /// The key, and the future or closure.
+    #[must_use]
+    pub fn into_parts(self) -> (K, F) {
         self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<F> fmt::Debug for TryRunError<F> {
+impl<F, K> fmt::Debug for TryRunError<F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TryRunError").field("error", &self.refused.text).finish_non_exhaustive()
     }
 }
 
-impl<F> fmt::Display for TryRunError<F> {
+impl<F, K> fmt::Display for TryRunError<F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.refused.text)
     }
 }
 
-impl<F> error::Error for TryRunError<F> {
+impl<F, K> error::Error for TryRunError<F, K> {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         Some(&self.refused.reason)
     }
 }
 
-impl<F> From<TryRunError<F>> for Error {
-    fn from(refused: TryRunError<F>) -> Self {
+impl<F, K> From<TryRunError<F, K>> for Error {
+    fn from(refused: TryRunError<F, K>) -> Self {
         refused.error()
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::JobError;
-use crate::info::JobState;
+use crate::info::JobInfo;
 use crate::record::AnyJob;
 use crate::schedule::after_now;
 
@@ -41,32 +41,7 @@ pub struct Job<T> {
 }
 
 impl<T> Job<T> {
-    /// Whether the job is over: neither pending nor running. Its result may still be to be awaited.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.state().is_over()
-    }
-
-    /// How often the wheel was full when a run had ended: see [`JobInfo::refusals`](crate::JobInfo::refusals).
-    #[must_use]
-    pub fn refusals(&self) -> u64 {
-        self.record.info().refusals
-    }
-
-    /// Where the job stands.
-    #[must_use]
-    pub fn state(&self) -> JobState {
-        self.record.info().state
-    }
-
-    /// When the job is due, while it is pending. For a job that waited and could not run: when it was due.
-    #[must_use]
-    pub fn due(&self) -> Option<Instant> {
-        self.record.info().due
-    }
-
-    /// How long from now until the job is due, while it is pending: zero if it is about to begin, `None` if it has
-    /// begun or is over.
+    /// Where the job stands, and when it is due.
     ///
     /// # Examples
     ///
@@ -75,24 +50,23 @@ impl<T> Job<T> {
     /// # async fn main() {
     /// use std::time::Duration;
     /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::JobsExt;
+    /// use timingwheel_jobs::{JobState, JobsExt};
     ///
     /// let job = TimingWheel::new().run_after(Duration::from_secs(60), async {});
     /// tokio::time::advance(Duration::from_secs(15)).await;
-    /// assert_eq!(job.time_left(), Some(Duration::from_secs(45)));
+    /// assert_eq!(job.info().time_left(), Some(Duration::from_secs(45)));
     /// job.cancel();
-    /// assert_eq!(job.time_left(), None);
+    /// assert_eq!(job.info().state, JobState::Cancelled);
     /// # }
     /// ```
     #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
-        let info = self.record.info();
-        let due = info.due.filter(|_| info.state == JobState::Pending)?;
-        Some(due.saturating_duration_since(self.record.wheel().current_time()))
+    pub fn info(&self) -> JobInfo {
+        self.record.info()
     }
 
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
-    /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
+    /// `deadline`. Otherwise nothing has changed: the job has begun, is over, begins now, or is due and
+    /// [waits for a place](crate::Jobs::with_concurrency).
     ///
     /// For a repeating job this moves the next run, and the schedule goes on from `deadline`, or from now if that has
     /// passed. During a run it moves the run that follows, even if the schedule has no further run. The schedule is still
@@ -102,7 +76,7 @@ impl<T> Job<T> {
     /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
     /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. There is one
     /// exception: if the timer is just coming due, the job needs another permit. If there is none, the reset is too
-    /// late.
+    /// late, and the job begins. If two threads move a job at the same time, the last move counts.
     ///
     /// # Precision
     /// As [`run_after`](crate::JobsExt::run_after). A job that is moved to an instant that has passed is spawned
@@ -127,13 +101,13 @@ impl<T> Job<T> {
     /// # }
     /// ```
     pub fn reset(&self, deadline: Instant) -> bool {
-        self.record.clone().reset(deadline)
+        self.record.clone().reset(deadline, None)
     }
 
     /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) it never runs.
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.reset(after_now(self.record.wheel(), after))
+        self.record.clone().reset(after_now(self.record.wheel(), after), Some(after))
     }
 
     /// Cancels the job and returns whether that was in time. Then the job never runs, and this call drops its future. A
@@ -145,14 +119,15 @@ impl<T> Job<T> {
     /// # Panics
     /// If dropping the job's future does.
     pub fn cancel(&self) -> bool {
-        self.record.cancel(false).1
+        self.record.cancel().is_changed
     }
 
     /// Cancels the job if it is pending, and aborts it if it runs. Returns whether it did either: not if the job was
     /// over, or had been aborted before.
     ///
     /// An aborted job ends where it waits next: its task drops its future there, and the handle gives an error that
-    /// [is cancelled](JobError::is_cancelled). A job whose last poll is going on comes to its end.
+    /// [is cancelled](JobError::is_cancelled). If the last poll of its future is going on, the future comes to its end, and
+    /// its output is dropped.
     ///
     /// # Panics
     /// If the job is pending, and dropping its future panics.
@@ -174,7 +149,7 @@ impl<T> Job<T> {
     /// # }
     /// ```
     pub fn abort(&self) -> bool {
-        self.record.cancel(true).1
+        self.record.abort().is_changed
     }
 
     /// Cancels the job when this handle is dropped, if that is in time.
@@ -226,7 +201,7 @@ impl<T> FusedFuture for Job<T> {
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
         if self.cancel_on_drop {
-            self.record.cancel(false);
+            self.record.cancel();
         }
     }
 }

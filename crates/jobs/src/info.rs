@@ -7,18 +7,21 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Where a job stands, from [`Job::state`](crate::Job::state).
+/// Where a job stands, from [`JobInfo::state`].
 ///
 /// | state | next |
 /// |---|---|
-/// | `Pending` | `Running` when it is due, `Cancelled`, or `CouldNotRun` |
-/// | `Running` | `Done`, `Panicked`, `Cancelled` or `CouldNotRun`; a repeating job may also become `Pending` again |
+/// | `Pending` | `Running` or `Queued` when it is due, `Cancelled`, or `CouldNotRun` |
+/// | `Queued` | `Running` when it has a place, `Cancelled`, or `CouldNotRun` |
+/// | `Running` | `Done`, `Panicked`, `Cancelled` or `CouldNotRun`; a repeating job may also become `Pending` or `Queued` again |
 /// | the others | none: the job is over |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JobState {
     /// The job waits for its time.
     Pending,
+    /// The job is due, and waits until fewer jobs run: see [`Jobs::with_concurrency`](crate::Jobs::with_concurrency).
+    Queued,
     /// The job's task has been spawned.
     Running,
     /// The job has run to its end. A repeating job has come to the end of its schedule.
@@ -32,31 +35,28 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// Whether the job is neither pending nor running, and never will be again.
+    /// Whether the job has ended.
     #[must_use]
     pub const fn is_over(self) -> bool {
-        !matches!(self, Self::Pending | Self::Running)
+        !matches!(self, Self::Pending | Self::Queued | Self::Running)
     }
 }
 
-/// A job's state and times, from [`Jobs`](crate::Jobs).
+/// A job's state and time, from [`Job::info`](crate::Job::info) and [`Jobs`](crate::Jobs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
     /// Where the job stands, or stood when it was replaced, removed or shut down.
     pub state: JobState,
-    /// When the job is due while it is pending, or was when it was replaced, removed or shut down. For a job that waited
-    /// and could not run: when it was due.
+    /// When the job is due, unless it runs or is over. For a job that waited and could not run: when it was due.
     pub due: Option<Instant>,
-    /// How often the wheel was full when a run of the job had ended. The runtime's own
-    /// [wheel](timingwheel::time::wheel) has then kept the time of the next run.
-    pub refusals: u64,
 }
 
 impl JobInfo {
-    /// How long from now until the job is due: zero if that time has passed, `None` if [`due`](Self::due) is.
+    /// How long from now until the job is due: zero if it waits for a place or is about to begin, `None` if it had begun or
+    /// was over.
     ///
-    /// Looks at tokio's clock.
+    /// Reads tokio's clock.
     ///
     /// # Examples
     ///
@@ -76,13 +76,14 @@ impl JobInfo {
     /// ```
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
-        self.due.map(|due| due.saturating_duration_since(Instant::now()))
+        let due = self.due.filter(|_| matches!(self.state, JobState::Pending | JobState::Queued))?;
+        Some(due.saturating_duration_since(Instant::now()))
     }
 }
 
 /// The end of a job, from [`Jobs::join`](crate::Jobs::join). It returns the job's last [state](JobState).
 ///
-/// A job that was replaced, removed or shut down while it was pending is [`Cancelled`](JobState::Cancelled). If the job
+/// A job that was replaced, removed or shut down before it began is [`Cancelled`](JobState::Cancelled). If the job
 /// was running at that time, the wait lasts until the run ends.
 ///
 /// It does not keep the job's future, and may be awaited in any runtime or executor. It is `Unpin`.

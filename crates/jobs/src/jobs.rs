@@ -1,23 +1,28 @@
-//! Jobs that are addressed by keys. `table` has the list behind them.
+//! Jobs that are addressed by keys. `table` has the list behind them, and `shutdown` their end.
+
+mod shutdown;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use equivalent::Equivalent;
-use futures::future::join_all;
 use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
+use crate::caught;
 use crate::error::{Refused, TryRunError};
-use crate::info::{JobInfo, JobState, Join};
-use crate::record::{First, Record};
-use crate::schedule::{Runs, Schedule, after_now};
-use crate::table::{Listed, Table, address};
-use crate::task::{Once, Repeat, Unrun, Work};
+use crate::info::{JobInfo, Join};
+use crate::record::Record;
+use crate::schedule::{MakeRun, Schedule, after_now};
+use crate::table::{Keyed, Listed, ShutDown, Table};
+use crate::task::{First, Once, Repeat, Work};
+
+pub use self::shutdown::{Ended, StoppedJob};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
 ///
@@ -25,7 +30,7 @@ use crate::task::{Once, Repeat, Unrun, Work};
 /// is dropped, the jobs still run. [`shutdown`](Self::shutdown) ends them all, and hands back those that have not begun.
 ///
 /// A job that is over leaves the list, with one exception: a job that could not run, because the wheel or its runtime
-/// has ended, stays with the state [`JobState::CouldNotRun`] until it is removed or
+/// has ended, stays with the state [`CouldNotRun`](crate::JobState::CouldNotRun) until it is removed or
 /// replaced, so that nothing is lost unseen. A run that panics ends its job;
 /// [`panicked`](Self::panicked) counts it.
 ///
@@ -60,8 +65,9 @@ use crate::task::{Once, Repeat, Unrun, Work};
 /// ```
 ///
 /// # Panics
-/// Each method panics where the `Hash`, `Eq`, `Borrow` or `Equivalent` of a key does. All of them may call methods of these
-/// jobs. If an `Eq` panics while a job is added, that job is dropped, and nothing else has changed.
+/// Each method panics where the `Hash`, `Eq`, `Borrow` or `Equivalent` of a key does. If an `Eq` panics while a job is added,
+/// that job is dropped, and nothing else has changed. Keys are compared under a lock, as in every map behind one. So an `Eq`
+/// or `Equivalent` that calls these jobs may wait for itself.
 ///
 /// # Examples
 ///
@@ -99,7 +105,7 @@ pub struct Jobs<K> {
 }
 
 /// The result of adding a job: the state of the job that it has replaced.
-type Added<F> = Result<Option<JobInfo>, TryRunError<F>>;
+type Added<F, K> = Result<Option<JobInfo>, TryRunError<F, K>>;
 
 /// The bounds of every key, so that a task can look after its job.
 pub(crate) trait Key: Send + Sync + 'static {}
@@ -113,17 +119,58 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         Self { wheel: wheel.clone(), table: Arc::new(Table::new()) }
     }
 
+    /// These jobs, of which at most `runs` run at once.
+    ///
+    /// A job that comes due while as many run is [`Queued`](crate::JobState::Queued), and is no task yet. First come, first run. A
+    /// job that waits for a place needs no timer, so it has no permit of a wheel with a bound, and it cannot be reset. The
+    /// wait does not count as a [missed](crate::LastRun::missed) run. [`running_and_queued`](Self::running_and_queued)
+    /// counts both.
+    ///
+    /// # Panics
+    /// If `runs` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::Jobs;
+    /// use tokio::time::{Instant, sleep};
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new()).with_concurrency(2);
+    /// for mail in 0..5 {
+    ///     jobs.try_run_after(mail, Duration::from_secs(60), async { sleep(Duration::from_secs(1)).await })?;
+    /// }
+    /// let start = Instant::now();
+    /// sleep(Duration::from_millis(60_500)).await;
+    /// assert_eq!(jobs.running_and_queued(), (2, 3));
+    /// jobs.join(&4).unwrap().await;
+    /// assert_eq!(start.elapsed().as_secs(), 60 + 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn with_concurrency(self, runs: usize) -> Self {
+        assert!(runs > 0, "the concurrency of jobs must be at least 1, got {runs}");
+        self.table.limit(runs);
+        self
+    }
+
     /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::JobsExt::run_after) does.
     /// Replaces the job with this key, and returns the state of the replaced job, as [`remove`](Self::remove) does.
     ///
     /// # Errors
     /// If the wheel has ended, if these jobs were [shut down](Self::shutdown), or if the wheel's
-    /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. The job that was to be replaced then stays. A
-    /// job that is due at once on the wheel's own runtime needs no timer, so a full wheel takes it.
+    /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. The job that was to be replaced then stays, and
+    /// the error has the key and the future. A job that is due at once on the wheel's own runtime needs no timer, so a
+    /// full wheel takes it.
     ///
     /// # Panics
     /// If dropping what the replaced job runs panics; the new job stays.
-    pub fn try_run_after<F>(&self, key: K, delay: Duration, future: F) -> Added<F>
+    pub fn try_run_after<F>(&self, key: K, delay: Duration, future: F) -> Added<F, K>
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -138,7 +185,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     ///
     /// # Panics
     /// As [`try_run_after`](Self::try_run_after).
-    pub fn try_run_at<F>(&self, key: K, instant: Instant, future: F) -> Added<F>
+    pub fn try_run_at<F>(&self, key: K, instant: Instant, future: F) -> Added<F, K>
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -154,21 +201,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Panics
     /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
     #[track_caller]
-    pub fn try_run_every<F: Runs>(&self, key: K, period: Duration, make: F) -> Added<F> {
+    pub fn try_run_every<F: MakeRun>(&self, key: K, period: Duration, make: F) -> Added<F, K> {
         self.try_run_by(key, FixedRate::new(period), make)
-    }
-
-    /// Runs a new future from `make` at `start`, and then every `period`, as [`try_run_every`](Self::try_run_every)
-    /// does. If `start` has passed, the first run begins at once.
-    ///
-    /// # Errors
-    /// As [`try_run_after`](Self::try_run_after).
-    ///
-    /// # Panics
-    /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
-    #[track_caller]
-    pub fn try_run_every_at<F: Runs>(&self, key: K, start: Instant, period: Duration, make: F) -> Added<F> {
-        self.try_run_by(key, FixedRate::new(period).starting_at(start), make)
     }
 
     /// Runs a new future from `make` whenever `schedule` says, as [`TimingWheel::run_by`](crate::JobsExt::run_by)
@@ -182,38 +216,40 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Panics
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
-    pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
+    pub fn try_run_by<F: MakeRun>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F, K> {
         self.add(key, Repeat::new(&self.wheel, schedule, make))
     }
 
-    fn add<W: Work>(&self, key: K, (first, mut work): (First, W)) -> Added<W::Given> {
+    fn add<W: Work>(&self, key: K, (mut first, work): (First, W)) -> Added<W::Given, K> {
         let hash = self.table.hasher.hash_one(&key);
-        let record = Record::new(&self.wheel, &first, key, hash, Arc::downgrade(&self.table));
-        // Armed before it is listed: what is refused leaves the list as it was. It gets its code as it is listed, so it does not
-        // run before.
-        let replaced = match record.arm(first, &mut work) {
-            Ok(Some(armed)) => {
-                let (mut code, mut left) = (Some((work, None)), None);
-                let replaced = self.table.list(record, |record: &Arc<Record<K, W>>| {
-                    let armed = record.give(code.take().expect("it is given once"), armed);
-                    left = armed.map(|armed| (record.clone(), armed));
-                });
-                let Ok(replaced) = replaced else {
-                    let (work, _) = code.expect("a job that is not listed gets no code");
-                    return Err(TryRunError::new(Refused::by_jobs(), work.given()));
-                };
-                if let Some((record, armed)) = left {
-                    record.work_at(armed);
+        let record = Record::new(&self.wheel, &first, (work, None), (key, hash, Some(self.table.clone())));
+        // Armed before it is listed: what is refused leaves the list as it was.
+        let armed = record.arm(first.as_mut().map(|(sleep, _)| sleep));
+        let listed = match (armed, first) {
+            (Err((error, work)), _) => Err((Refused::by_wheel(&self.wheel, error), work)),
+            (Ok(_), None) if self.table.is_shut_down() => Err((Refused::by_jobs(), record.take_back(None))),
+            (Ok(_), None) => {
+                let replaced = self.table.take(hash, record.key());
+                record.end_without_a_run();
+                Ok(replaced)
+            }
+            (Ok(is_due), Some((sleep, _))) => match caught(|| self.table.list(record.clone())) {
+                Ok(Ok(replaced)) => {
+                    record.put_down(sleep, is_due, None);
+                    Ok(replaced)
                 }
-                replaced
-            }
-            Ok(None) if self.table.is_shut_down() => {
-                return Err(TryRunError::new(Refused::by_jobs(), work.given()));
-            }
-            Ok(None) => self.table.take(hash, &record.key),
-            Err(reason) => return Err(TryRunError::new(reason, work.given())),
+                Ok(Err(ShutDown)) => Err((Refused::by_jobs(), record.take_back(Some(sleep)))),
+                // Of the `Eq` of a key.
+                Err(panic) => {
+                    drop(record.take_back(Some(sleep)));
+                    resume_unwind(panic.into_panic().expect("it is one"));
+                }
+            },
         };
-        Ok(replaced.map(|job| job.cancel(false).0))
+        match listed {
+            Ok(replaced) => Ok(replaced.map(|job| job.cancel().info)),
+            Err((refused, work)) => Err(TryRunError::new(refused, record.into_key(), work.given())),
+        }
     }
 
     /// Removes the job with this [key](Self#keys), and returns the state in which the job was; `None` if there is none.
@@ -243,7 +279,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn remove(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(false).0)
+        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel().info)
     }
 
     /// Removes the job with this [key](Self#keys) as [`remove`](Self::remove) does, and ends a run that is going
@@ -270,7 +306,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn abort(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> Option<JobInfo> {
-        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.cancel(true).0)
+        self.table.take(self.table.hasher.hash_one(key), key).map(|job| job.abort().info)
     }
 
     /// Where the job with this [key](Self#keys) stands now; `None` if there is none.
@@ -338,13 +374,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn reset(&self, key: &(impl Hash + Equivalent<K> + ?Sized), deadline: Instant) -> bool {
-        self.find(key).is_some_and(|job| job.reset(deadline))
+        self.find(key).is_some_and(|job| job.reset(deadline, None))
     }
 
     /// Moves the job with this [key](Self#keys) to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) the job never runs.
     pub fn reset_after(&self, key: &(impl Hash + Equivalent<K> + ?Sized), after: Duration) -> bool {
-        self.reset(key, after_now(&self.wheel, after))
+        self.find(key).is_some_and(|job| job.reset(after_now(&self.wheel, after), Some(after)))
     }
 
     /// All keys, in no particular order, and where their jobs stand now.
@@ -378,79 +414,11 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.table.panicked.load(Ordering::Relaxed)
     }
 
-    /// Ends all jobs: nothing new begins, and what runs is waited for, for at most `limit`, and then aborted. Returns how
-    /// many runs have come to their end, how many were aborted, and the jobs that have not begun, with their futures.
-    /// `Durable::stop` of `timingwheel-durable` is the same for durable timers.
-    ///
-    /// From the first poll on, new jobs are refused and pending jobs do not run. A run that is going on is the last of
-    /// its job. A job that could not run counts among those that have not begun; it has no future any more. An aborted
-    /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
-    /// waits for the runs that are still going on. A pending job that another thread removes or replaces at that moment is
-    /// handed back here or dropped there, never both.
-    ///
-    /// The wheel goes on. It keeps the limit. If it has ended or is full, tokio's timer does.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, what runs goes on to its end, and the jobs that had not begun are dropped.
-    ///
-    /// # Panics
-    /// If the wheel has ended or is full, something runs, and the caller is not in a tokio runtime with timers. If the
-    /// `Clone` of a key panics.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::Jobs;
-    /// use tokio::time::sleep;
-    ///
-    /// let jobs = Jobs::new(&TimingWheel::new());
-    /// jobs.try_run_after("now", Duration::ZERO, sleep(Duration::from_secs(2)))?;
-    /// jobs.try_run_after("stuck", Duration::ZERO, std::future::pending())?;
-    /// jobs.try_run_after("invoice", Duration::from_secs(60), async { /* Send it. */ })?;
-    /// sleep(Duration::from_secs(1)).await;
-    ///
-    /// let ended = jobs.shutdown(Duration::from_secs(5)).await;
-    /// assert_eq!((ended.finished, ended.aborted), (1, 1));
-    /// for job in ended.not_begun {
-    ///     println!("{} was due in {:?}", job.key, job.info.time_left());
-    ///     // Send it now.
-    ///     if let Some(future) = job.future {
-    ///         future.await;
-    ///     }
-    /// }
-    /// let refused = jobs.try_run_after("invoice", Duration::from_secs(60), async {}).unwrap_err();
-    /// assert_eq!(refused.to_string(), "the jobs were shut down, and take no more");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn shutdown(&self, limit: Duration) -> Ended<K>
-    where
-        K: Clone,
-    {
-        let (mut running, mut not_begun) = (Vec::new(), Vec::new());
-        self.table.shut_down();
-        for job in self.table.all() {
-            // Before the job is cancelled, as it may panic.
-            let key = job.key().clone();
-            let (info, future) = job.stop();
-            if info.state == JobState::Running {
-                running.push(job);
-                continue;
-            }
-            // One that could not run stays listed, and one that ended just now may still be.
-            let is_taken = self.table.take_at(job.hash(), address(&job)).is_some();
-            if info.state == JobState::Pending || is_taken && info.state == JobState::CouldNotRun {
-                not_begun.push(StoppedJob { key, info, future });
-            }
-        }
-        let all_end = join_all(running.iter().map(|job| job.join()));
-        let is_in_time = self.wheel.timeout(limit, all_end).await.is_ok();
-        let aborted = running.iter().filter(|job| !is_in_time && job.cancel(true).1).count();
-        Ended { finished: running.len() - aborted, aborted, not_begun }
+    /// How many jobs run, also those whose keys were removed, and how many are due and
+    /// [wait for a place](Self::with_concurrency).
+    #[must_use]
+    pub fn running_and_queued(&self) -> (usize, usize) {
+        self.table.running_and_queued()
     }
 
     /// The job with this key.
@@ -468,36 +436,5 @@ impl<K> Clone for Jobs<K> {
 impl<K: Eq + Hash + Send + Sync + 'static> fmt::Debug for Jobs<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jobs").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
-
-/// How jobs ended, from [`Jobs::shutdown`].
-#[derive(Debug)]
-#[must_use = "it has the futures that have not begun"]
-#[non_exhaustive]
-pub struct Ended<K> {
-    /// How many runs were going on, and have come to their end.
-    pub finished: usize,
-    /// How many runs were aborted, because the limit was over.
-    pub aborted: usize,
-    /// The jobs that have not begun, in no particular order.
-    pub not_begun: Vec<StoppedJob<K>>,
-}
-
-/// A job that had not begun when it was ended, from [`Jobs::shutdown`].
-pub struct StoppedJob<K> {
-    /// The job's key.
-    pub key: K,
-    /// How [`Jobs::shutdown`] found the job.
-    pub info: JobInfo,
-    /// The next run of the job: the future of a job that runs once, or one run of a job that repeats. It has not
-    /// been polled. `None` if the job [could not run](JobState::CouldNotRun). Dropping it before its first poll does not
-    /// panic: if the job's code does then, the panic hook alone reports that.
-    pub future: Option<Unrun>,
-}
-
-impl<K: fmt::Debug> fmt::Debug for StoppedJob<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoppedJob").field("key", &self.key).field("info", &self.info).finish_non_exhaustive()
     }
 }

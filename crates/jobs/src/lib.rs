@@ -33,11 +33,21 @@
 //!
 //! # By keys
 //!
-//! [`Jobs`] address jobs by keys of yours: to replace, remove, move, await, look up, list, count and stop them.
+//! [`Jobs`] address jobs by keys of yours: to replace, remove, move, await, look up, list, count and stop them, and to
+//! [bound](Jobs::with_concurrency) how many run at once.
 //!
 //! # Later than asked
 //!
 //! With a tolerance, runs of different jobs begin together: [`Schedule::with_tolerance`].
+//!
+//! # A limit for each run
+//!
+//! Let the run wait under a deadline: `async { wheel.timeout(limit, work).await }`. If calls within the run are to end with it
+//! too, the crate `timingwheel-deadline` has the same as `deadline_in(limit)` and `run`.
+//!
+//! # In the logs
+//!
+//! With the feature `tracing` a job runs in the span in which it was made, and a panic of it is an event of level `ERROR`.
 //!
 //! # Its end
 //!
@@ -46,14 +56,15 @@
 //! | the handle is dropped | goes on, unless the handle was made to [cancel on drop](Job::cancel_on_drop) | is gone |
 //! | [`Job::cancel`] while the job is pending | is dropped at once; its record within a second | [`JobError::is_cancelled`] |
 //! | [`Job::cancel`] later | goes on | has the job's result |
+//! | [`Jobs::shutdown_now`] | is aborted; what has not begun is handed back | [`JobError::is_cancelled`] |
 //! | [`Job::abort`] during a run | is dropped where it waits next | [`JobError::is_cancelled`] |
 //! | [`Repeating::cancel`] during a run | goes on to the end of the run | [`JobError::is_cancelled`] |
 //! | the schedule has no further run | is over | has the number of runs |
-//! | the job panics | is over; the panic hook has reported it, [`Jobs::panicked`] counts it | [`JobError::is_panic`], with what the panic carried |
+//! | the job panics | is over; the panic hook has reported it, [`panicked()`] and [`Jobs::panicked`] count it | [`JobError::is_panic`], with what the panic carried |
 //! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
-//! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | a pending job is dropped, at once, or at its time if it waits on the runtime's own wheel; a run goes on to its end | [`JobError::reason`], or the job's result |
+//! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | a pending job is dropped; a run goes on to its end | [`JobError::reason`], or the job's result |
 //! | [`Jobs::shutdown`] | goes on to the end of its run, until the limit; what has not begun is handed back | [`JobError::is_cancelled`], or the job's result |
-//! | the wheel is full when a run has ended | waits on the [runtime's own wheel](timingwheel::time::wheel), and [counts](JobInfo::refusals) that | |
+//! | the wheel is full when a run has ended | is over, because the next run has no place | [`JobError::reason`] |
 //! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |
 
 mod built_in;
@@ -75,10 +86,27 @@ pub use handle::{Job, Repeating};
 pub use info::{JobInfo, JobState, Join};
 pub use jobs::{Ended, Jobs, StoppedJob};
 pub use on_wheel::JobsExt;
-pub use schedule::{Adjusted, Answer, NextRun, PendingRun, Previous, Replanned, Runs, Schedule};
+pub use schedule::{LastRun, Limited, MakeRun, NextRun, PendingRun, Replanned, Schedule};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many jobs of this process have panicked, on all wheels.
+static PANICKED: AtomicU64 = AtomicU64::new(0);
+
+/// How many jobs of this process have panicked so far, on all wheels, with a key or without, whether or not anybody has kept
+/// the handle. [`Jobs::panicked`] counts those of one list. Watch that it does not grow.
+///
+/// With the feature `tracing` each panic is also an event of level `ERROR`, in the span of the job.
+#[must_use]
+pub fn panicked() -> u64 {
+    PANICKED.load(Ordering::Relaxed)
+}
+
+fn note_panic() {
+    PANICKED.fetch_add(1, Ordering::Relaxed);
+}
 
 /// Calls code of a user's that may panic. The panic hook has told of that.
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {

@@ -1,6 +1,5 @@
 //! The methods that make jobs, which a wheel gets by [`JobsExt`].
 
-use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -8,12 +7,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::TryRunError;
+use crate::error::{Refused, TryRunError};
 use crate::handle::{Job, Repeating};
-use crate::info::JobState;
-use crate::record::{First, Record, discard};
-use crate::schedule::{Runs, Schedule};
-use crate::task::{Once, Repeat, Work};
+use crate::record::Record;
+use crate::schedule::{MakeRun, Schedule};
+use crate::task::{First, Once, Repeat, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
 ///
@@ -34,7 +32,7 @@ pub trait JobsExt {
     ///
     /// # Errors
     /// This call returns none. If the wheel has ended, or if its [`max_pending`](timingwheel::Builder::max_pending) timers
-    /// are pending, `future` is dropped, and the handle says so when it is awaited. Where nobody keeps the handle, use
+    /// are pending and the job needs one, `future` is dropped, and the handle says so when it is awaited. Where nobody keeps the handle, use
     /// [`try_run_after`](Self::try_run_after), which returns an error with the future.
     ///
     /// # Panics
@@ -51,9 +49,9 @@ pub trait JobsExt {
     ///
     /// let wheel = TimingWheel::new();
     /// let mut job = wheel.run_after(Duration::from_secs(10), async { 6 * 7 });
-    /// assert_eq!(job.state(), JobState::Pending);
+    /// assert_eq!(job.info().state, JobState::Pending);
     /// assert_eq!((&mut job).await.unwrap(), 42);
-    /// assert_eq!(job.state(), JobState::Done);
+    /// assert_eq!(job.info().state, JobState::Done);
     /// assert!(!job.cancel(), "too late");
     /// # }
     /// ```
@@ -146,7 +144,7 @@ pub trait JobsExt {
     /// # }
     /// ```
     #[track_caller]
-    fn run_every<F: Runs>(&self, period: Duration, make: F) -> Repeating {
+    fn run_every<F: MakeRun>(&self, period: Duration, make: F) -> Repeating {
         self.run_by(FixedRate::new(period), make)
     }
 
@@ -173,11 +171,11 @@ pub trait JobsExt {
     ///
     /// let period = Duration::from_secs(10);
     /// let job = TimingWheel::new().run_every_at(Instant::now() + period, period, || async {});
-    /// assert_eq!(job.time_left(), Some(period));
+    /// assert_eq!(job.info().time_left(), Some(period));
     /// # }
     /// ```
     #[track_caller]
-    fn run_every_at<F: Runs>(&self, start: Instant, period: Duration, make: F) -> Repeating {
+    fn run_every_at<F: MakeRun>(&self, start: Instant, period: Duration, make: F) -> Repeating {
         self.run_by(FixedRate::new(period).starting_at(start), make)
     }
 
@@ -191,11 +189,8 @@ pub trait JobsExt {
     /// Each run as [`run_after`](Self::run_after).
     ///
     /// # Errors
-    /// As [`run_after`](Self::run_after). Between runs a job is not refused: if the wheel is full when a run has ended,
-    /// the [wheel of the runtime](timingwheel::time::wheel) keeps the time of the next run, and [`Repeating::refusals`]
-    /// counts that. After that run the job tries its own wheel again. The job ends only if the runtime's
-    /// wheel refuses too: if it was [set](timingwheel::time::set_wheel) to one with a bound, and is full, or if it has been
-    /// shut down.
+    /// As [`run_after`](Self::run_after). While a run goes on, the job has no place on the wheel. So on a wheel with a bound
+    /// the next run may be refused: then the job is over, and its handle says that it could not run.
     ///
     /// # Panics
     /// If the schedule panics when it is asked for the first run. If the job is refused or has no run, and dropping
@@ -208,15 +203,15 @@ pub trait JobsExt {
     /// # async fn main() {
     /// use std::time::Duration;
     /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{JobsExt, Previous, Schedule};
+    /// use timingwheel_jobs::{JobsExt, LastRun, Schedule};
     ///
     /// let wheel = TimingWheel::new();
-    /// let every_second = |previous: Previous| Some(previous.due + Duration::from_secs(1));
+    /// let every_second = |last: LastRun| Some(last.due + Duration::from_secs(1));
     /// let runs = wheel.run_by(every_second.times(10), || async {}).await.unwrap();
     /// assert_eq!(runs, 10);
     /// # }
     /// ```
-    fn run_by<F: Runs>(&self, schedule: impl Schedule, make: F) -> Repeating {
+    fn run_by<F: MakeRun>(&self, schedule: impl Schedule, make: F) -> Repeating {
         launch(self.wheel(), Repeat::new(self.wheel(), schedule, make)).0
     }
 
@@ -228,7 +223,7 @@ pub trait JobsExt {
     /// # Panics
     /// If `period` is zero.
     #[track_caller]
-    fn try_run_every<F: Runs>(&self, period: Duration, make: F) -> Result<Repeating, TryRunError<F>> {
+    fn try_run_every<F: MakeRun>(&self, period: Duration, make: F) -> Result<Repeating, TryRunError<F>> {
         self.try_run_by(FixedRate::new(period), make)
     }
 
@@ -240,7 +235,7 @@ pub trait JobsExt {
     /// # Panics
     /// If `period` is zero.
     #[track_caller]
-    fn try_run_every_at<F: Runs>(
+    fn try_run_every_at<F: MakeRun>(
         &self,
         start: Instant,
         period: Duration,
@@ -256,7 +251,7 @@ pub trait JobsExt {
     ///
     /// # Panics
     /// As [`run_by`](Self::run_by).
-    fn try_run_by<F: Runs>(&self, schedule: impl Schedule, make: F) -> Result<Repeating, TryRunError<F>> {
+    fn try_run_by<F: MakeRun>(&self, schedule: impl Schedule, make: F) -> Result<Repeating, TryRunError<F>> {
         tried(launch(self.wheel(), Repeat::new(self.wheel(), schedule, make)))
     }
 }
@@ -270,24 +265,17 @@ impl JobsExt for TimingWheel {
 /// A job with a handle; and its code in an error, if it was refused.
 fn launch<W: Work>(
     wheel: &TimingWheel,
-    (first, mut work): (First, W),
+    (mut first, work): (First, W),
 ) -> (Job<W::Output>, Option<TryRunError<W::Given>>) {
     let (tell, told) = oneshot::channel();
-    let record = Record::new(wheel, &first, (), 0, Weak::new());
+    let record = Record::new(wheel, &first, (work, Some(tell)), ((), 0, None));
     let job = Job { record: record.clone(), result: Some(told), cancel_on_drop: false };
-    match record.arm(first, &mut work) {
-        Ok(Some(armed)) => {
-            if let Some(armed) = record.give((work, Some(tell)), armed) {
-                record.work_at(armed);
-            }
-        }
-        Ok(None) => {
-            record.finish(JobState::Done, None);
-            discard((work, Some(tell)), JobState::Done);
-        }
-        Err(refused) => {
-            record.finish(JobState::CouldNotRun, Some(refused.reason));
-            return (job, Some(TryRunError::new(refused, work.given())));
+    match (record.arm(first.as_mut().map(|(sleep, _)| sleep)), first) {
+        (Ok(is_due), Some((sleep, _))) => _ = record.put_down(sleep, is_due, None),
+        (Ok(_), None) => record.end_without_a_run(),
+        (Err((error, work)), _) => {
+            let refused = Refused::by_wheel(wheel, error);
+            return (job, Some(TryRunError::new(refused, (), work.given())));
         }
     }
     (job, None)

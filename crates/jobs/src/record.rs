@@ -1,28 +1,34 @@
 //! The record of a job, which the wheel, the task and the handles share.
 //!
-//! A record has one lock, round its [`State`]. No code of a user's runs under it, nor is a timer touched: arming, moving
-//! or dropping one may drop wakers of strangers. So whoever touches the timer takes it in hand, and others leave word:
+//! A record has one lock, round its [`State`]. No code of a user's runs under it, and no timer is touched under it: to arm,
+//! move or drop a timer may drop wakers of others. So a thread that touches the timer takes it in hand, and meanwhile other
+//! threads leave a note:
 //!
-//! | stage | who has the timer | the job's code | next |
+//! | stage | the timer | the job's code | next |
 //! |---|---|---|---|
-//! | `InHand` | the thread that arms, moves or polls it | in the state, once the job is added | `Waits`, `Runs` or `Over`, by that thread; `Over`, by a cancel |
-//! | `Waits` | the record | in the state | `InHand`, by the wheel or a reset; `Over`, by a cancel |
-//! | `Runs` | nobody: there is none | in the task | `InHand` or `Over`, by the task |
-//! | `Over` | nobody | gone | none |
+//! | `InHand` | in the hand of the thread that arms, moves or polls it | in the state | `Waits`, `Queued`, `Runs` or `Over`, by that thread; `Over`, by a cancel |
+//! | `Waits` | in the stage | in the state | `InHand`, by the wheel or a reset; `Over`, by a cancel |
+//! | `Queued` | none: the job is due, and waits for a place | in the state | `Runs`, by the end of another run; `Over`, by a cancel |
+//! | `Runs` | none, until the task arms the next one | in the task | `InHand` or `Over`, by the task |
+//! | `Over` | none | gone | none |
 //!
-//! The wheel's waker for a job is the record itself. It runs none of the job: it spawns the task.
+//! The record itself is the waker of its timer. The wheel calls it on its runtime, or on the thread that ends the wheel.
+//!
+//! Only a thread of the wheel's runtime can spawn the task. Elsewhere a timer must not come due in the thread's hand, because
+//! it would lose its place on a full wheel. So elsewhere no timer is set to less than [`SOON`] from now, and a wake that
+//! finds the timer in another thread's hand tries again from the runtime.
+
+mod run;
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use futures::future::AbortHandle;
 use futures::task::{ArcWake, waker_ref};
-use timingwheel::time::sleep_until;
 use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -31,20 +37,21 @@ use tokio::time::Instant;
 use crate::error::{JobError, Kind, Refused};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
-use crate::schedule::{Next, Previous, Replanned};
-use crate::table::Table;
-use crate::task::{Task, Tell, Unrun, Work, unrun};
-use crate::{caught, lock};
+use crate::lock;
+use crate::schedule::Replanned;
+use crate::table::{Keyed, Table};
+use crate::task::{First, Tell, Unrun, Work, unrun};
 
 /// A job.
 pub(crate) struct Record<K, W: Work> {
     wheel: TimingWheel,
-    pub(crate) key: K,
+    key: K,
     /// The key's.
-    pub(crate) hash: u64,
-    /// Weak: a job that could not run stays listed, and must not keep the list.
-    table: Weak<Table<K>>,
-    state: Mutex<State<W>>,
+    hash: u64,
+    /// In which the job was made.
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
+    state: Mutex<State<K, W>>,
 }
 
 /// A job whose code is of any type.
@@ -58,77 +65,117 @@ pub(crate) trait AnyJob: Send + Sync {
 
     fn join(&self) -> Join;
 
-    /// Ends a job that is pending, or with `aborts` also a run that is going on; for its handle, or for whoever has taken it
-    /// out of the list. Returns how it was found, and whether this has made a difference.
-    fn cancel(&self, aborts: bool) -> (JobInfo, bool);
+    /// Ends a job that is not running. A run that is going on becomes its last. For the job's handle, or for the thread that
+    /// has taken the job out of the list.
+    fn cancel(&self) -> Found;
 
-    /// Cancels a job, and hands its code back if it was pending.
+    /// The same, but a run that is going on is aborted.
+    fn abort(&self) -> Found;
+
+    /// Whether a run was aborted, or was dropped with its runtime.
+    fn is_cut_off(&self) -> bool;
+
+    /// Cancels a job, and hands its code back if it has not begun.
     fn stop(&self) -> (JobInfo, Option<Unrun>);
 
-    /// Moves the next run, for a user, and tells whether it is due then. During a run this is the one after it, if the job
-    /// repeats.
-    fn reset(self: Arc<Self>, to: Instant) -> bool;
+    /// Moves the next run for a user, to `after` from now or to an instant. Returns whether that was in time. During a run
+    /// this is the run after it, if the job repeats.
+    fn reset(self: Arc<Self>, to: Instant, after: Option<Duration>) -> bool;
 
     /// Changes the schedule's answer, unless the user has moved the run.
     fn replan(self: Arc<Self>, next: Option<Instant>) -> Replanned;
 }
 
-/// The code of a job, and who awaits its output.
+/// How a cancel or an abort has found a job, and whether it has made a difference.
+pub(crate) struct Found {
+    pub(crate) info: JobInfo,
+    pub(crate) is_changed: bool,
+}
+
+/// The code of a job, and the way to its handle.
 pub(crate) type Code<W> = (W, Tell<<W as Work>::Output>);
 
-struct State<W: Work> {
+struct State<K, W: Work> {
     stage: Stage,
-    /// While the job waits. A new job gets it as it is added.
+    /// Unless it is in the task.
     code: Option<Code<W>>,
-    /// When the run is due that the job waits for, or that is going on, if its timer does not tell.
+    /// When the run is due that the job waits for, or that is going on. At the end it stays only if the job waited and could
+    /// not run.
     due: Option<Instant>,
-    /// Until when the job waits for that run: later than `due` if it may be late. While nobody has taken the timer in hand, only
-    /// the timer tells. Stays at the end only if the job waited and could not run.
-    waits_until: Option<Instant>,
-    /// Somebody else than the schedule has said when the run is due.
+    /// When the timer fires for that: later than `due` if the run may be late.
+    expected: Instant,
+    /// Whether the user or the run before has set `due`, and not the schedule.
     is_users: bool,
-    refusals: u32,
     joins: Vec<oneshot::Sender<JobState>>,
+    /// The list of a job with a key. A job that is over must not keep the list.
+    table: Option<Arc<Table<K>>>,
 }
 
 enum Stage {
-    InHand(Word),
+    InHand(Hand),
     Waits(Sleep),
-    Runs {
-        /// No further run begins.
-        is_last: bool,
-        /// To where the user has moved the next one.
-        moved: Option<Instant>,
-        /// Ends the run where it next waits, once.
-        abort: Option<AbortHandle>,
-    },
-    Over(JobState, Option<Error>),
+    Queued { ticket: u64, since: Instant },
+    Runs(Run),
+    Over { state: JobState, error: Option<Error>, is_cut_off: bool },
 }
 
-/// A request to the thread that has the timer in hand: to move it, and then to poll it.
-#[derive(Clone, Copy, Default)]
-struct Word {
+/// Notes for the thread that has the timer in hand.
+struct Hand {
+    holder: ThreadId,
+    /// Where the timer goes, until it is there.
     to: Option<Move>,
-    poll: bool,
+    /// Whether the holder's own call has woken the job.
+    is_woken: bool,
+    /// Whether nobody else knows the job yet.
+    is_new: bool,
+}
+
+impl Stage {
+    /// In the hand of this thread.
+    fn in_hand(to: Option<Move>, is_woken: bool, is_new: bool) -> Self {
+        Self::InHand(Hand { holder: thread::current().id(), to, is_woken, is_new })
+    }
+}
+
+struct Run {
+    /// No further run begins.
+    is_last: bool,
+    /// To where the user has moved the next run.
+    moved: Option<Instant>,
+    /// `None` once the run was aborted.
+    abort: Option<AbortHandle>,
+    /// Whether the timer of the next run has woken the job before the task has put it down.
+    is_woken: bool,
+    /// How long it has waited for a place.
+    queued: Option<Duration>,
+    /// When the next run was to be due, for which the wheel has had no place.
+    refused: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Move {
+pub(crate) struct Move {
     to: Instant,
     is_users: bool,
+    /// Whether `to` may be less than [`SOON`] from now.
+    may_be_soon: bool,
 }
 
-type Polled = Poll<Result<(), Error>>;
-
-fn is_refused(polled: &Polled) -> bool {
-    matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
+/// What a poll has found.
+enum Polled {
+    Pending,
+    /// The caller is on the wheel's runtime.
+    Due,
+    /// The timer has no place on the wheel, and is not due.
+    Refused(Error),
+    /// The wheel has ended, or has no place for a timer that is due and that only the wheel's runtime can follow.
+    Lost(Error),
 }
 
-/// A timer in the hand of whoever has armed it.
-pub(crate) type Armed = (Sleep, Polled);
+/// The shortest time to which a thread outside the wheel's runtime sets a timer.
+const SOON: Duration = Duration::from_millis(1);
 
-/// The first timer of a job, and when the run is due if the timer does not tell; `None` if it has no run at all.
-pub(crate) type First = Option<(Sleep, Option<Instant>)>;
+/// How late a run is, at least, that counts as missed: as the tick of an interval.
+const MISSED_AFTER: Duration = Duration::from_millis(5);
 
 /// A timer for a run that may be late.
 pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Duration>) -> Sleep {
@@ -139,288 +186,281 @@ pub(crate) fn timer(wheel: &TimingWheel, due: Instant, tolerance: Option<Duratio
     }
 }
 
-/// How late a run is, at least, that counts as missed: as the tick of an interval.
-const MISSED_AFTER: Duration = Duration::from_millis(5);
-
+/// Making a job.
 impl<K: Key, W: Work> Record<K, W> {
-    /// A job that is still to be armed and added.
+    /// A job that its maker arms, lists, and puts down.
     pub(crate) fn new(
         wheel: &TimingWheel,
         first: &First,
-        key: K,
-        hash: u64,
-        table: Weak<Table<K>>,
+        (mut work, tell): Code<W>,
+        (key, hash, table): (K, u64, Option<Arc<Table<K>>>),
     ) -> Arc<Self> {
-        let state = State {
-            stage: Stage::InHand(Word::default()),
-            code: None,
-            due: first.as_ref().and_then(|(_, due)| *due),
-            waits_until: None,
-            is_users: false,
-            refusals: 0,
-            joins: Vec::new(),
-        };
-        Arc::new(Self { wheel: wheel.clone(), key, hash, table, state: Mutex::new(state) })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
-        lock(&self.state)
-    }
-
-    fn poll(self: &Arc<Self>, sleep: &mut Sleep) -> Polled {
-        sleep.poll_unconstrained(&mut Context::from_waker(&waker_ref(self)))
-    }
-
-    /// Arms a new job's timer, which the caller then has in hand, unless the wheel refuses it. `None` if there is no run.
-    pub(crate) fn arm(self: &Arc<Self>, first: First, work: &mut W) -> Result<Option<Armed>, Refused> {
-        let refused = |error| Err(Refused::by_wheel(&self.wheel, error));
-        let Some((mut sleep, _)) = first else {
-            return if self.wheel.is_ended() { refused(Error::shutdown()) } else { Ok(None) };
-        };
-        work.attach(self);
-        match self.poll(&mut sleep) {
-            Poll::Ready(Err(error)) => refused(error),
-            Poll::Ready(Ok(())) if self.wheel.is_ended() => refused(Error::shutdown()),
-            polled => Ok(Some((sleep, polled))),
-        }
-    }
-
-    /// Gives a new job its code, and puts its timer down. If there is something to do with the timer, the caller
-    /// [works at](Self::work_at) it: the job does not run before.
-    pub(crate) fn give(&self, code: Code<W>, (sleep, polled): Armed) -> Option<Armed> {
-        let mut state = self.lock();
-        state.code = Some(code);
-        if polled.is_pending() && matches!(state.stage, Stage::InHand(Word { to: None, poll: false })) {
-            state.stage = Stage::Waits(sleep);
-            return None;
-        }
-        state.waits_until = Some(state.until(&sleep));
-        Some((sleep, polled))
-    }
-
-    /// Goes on after a run: as its user has said during the run, or else as `next` says. Takes the code if there is a next
-    /// run.
-    pub(crate) fn go_on(self: &Arc<Self>, next: Next, code: &mut Option<Code<W>>) -> Result<(), JobError> {
-        let mut state = self.lock();
-        let Stage::Runs { is_last, moved, .. } = &mut state.stage else { return Ok(()) };
-        let moved = moved.take();
-        // Nobody who comes before the task's end is told to be in time.
-        if mem::replace(is_last, true) && W::REPEATS {
-            return Err(JobError(Kind::Cancelled));
-        }
-        // A run that is moved to the past has missed nothing.
-        let moved = moved.map(|to| to.max(self.wheel.current_time()));
-        let Some(due) = moved.or(next.due) else { return Ok(()) };
-        let mut sleep = timer(&self.wheel, due, next.tolerance);
-        state.due = Some(due);
-        state.waits_until = Some(state.until(&sleep));
-        state.is_users = moved.is_some() || next.is_users;
-        state.code = code.take();
-        let run = mem::replace(&mut state.stage, Stage::InHand(Word::default()));
-        drop(state);
-        drop(run);
-        let mut polled = self.poll(&mut sleep);
-        if is_refused(&polled) {
-            // The runtime's own wheel keeps the time.
-            sleep = sleep_until(sleep.deadline());
-            polled = self.poll(&mut sleep);
-            let mut state = self.lock();
-            state.refusals = state.refusals.saturating_add(1);
-        }
-        self.work_at((sleep, polled));
-        Ok(())
-    }
-
-    /// Does with the timer of a pending job what is asked, or leaves word for whoever has it in hand. Tells whether there was
-    /// one, and a move was in time.
-    fn request(self: &Arc<Self>, mut state: MutexGuard<'_, State<W>>, word: Word) -> bool {
-        match mem::replace(&mut state.stage, Stage::InHand(word)) {
-            Stage::Waits(sleep) => {
-                // A move notes that when it is made.
-                if word.to.is_none() {
-                    state.note_until(&sleep);
+        Arc::new_cyclic(|job: &Weak<Self>| {
+            let (due, expected) = match first {
+                Some((sleep, due)) => {
+                    work.attach(job);
+                    (Some(*due), sleep.deadline())
                 }
-                drop(state);
-                self.work_at((sleep, Poll::Pending))
+                None => (None, wheel.current_time()),
+            };
+            let stage = Stage::in_hand(None, false, true);
+            let (code, joins) = (Some((work, tell)), Vec::new());
+            let state = State { stage, code, due, expected, is_users: false, joins, table };
+            Self {
+                wheel: wheel.clone(),
+                key,
+                hash,
+                #[cfg(feature = "tracing")]
+                span: tracing::Span::current(),
+                state: Mutex::new(state),
             }
-            Stage::InHand(before) => {
-                state.stage =
-                    Stage::InHand(Word { to: word.to.or(before.to), poll: word.poll || before.poll });
-                true
-            }
-            stage => {
-                state.stage = stage;
-                false
-            }
-        }
+        })
     }
 
-    /// Does with the timer in hand what is asked of it, and puts it down. Tells whether the first move was in time.
-    pub(crate) fn work_at(self: &Arc<Self>, (mut sleep, mut polled): Armed) -> bool {
-        let (mut moved, mut is_in_time, mut wait) = (None, None, Duration::from_millis(1));
+    /// Arms a new job's timer. Returns whether the job is due, which it is only on the wheel's runtime. If the wheel refuses
+    /// the job, it is over, and its code comes back.
+    pub(crate) fn arm(self: &Arc<Self>, timer: Option<&mut Sleep>) -> Result<bool, (Error, W)> {
+        let error = match timer.map(|sleep| self.poll(sleep)) {
+            Some(Polled::Pending) => return Ok(false),
+            Some(Polled::Due) => return Ok(true),
+            Some(Polled::Refused(error) | Polled::Lost(error)) => error,
+            None if self.wheel.is_ended() => Error::shutdown(),
+            None => return Ok(false),
+        };
+        Err((error, self.refuse(error)))
+    }
+
+    /// Ends a new job that is not listed, and returns its code.
+    fn refuse(&self, error: Error) -> W {
+        let mut state = self.lock();
+        let (work, tell) = state.code.take().expect("a new job has its code");
+        state.due = None;
+        self.end(state, JobState::CouldNotRun, Some(error), false);
+        drop(tell);
+        work
+    }
+
+    /// Ends a new job that is not listed after all, and returns its code.
+    pub(crate) fn take_back(&self, timer: Option<Sleep>) -> W {
+        if let Some(mut sleep) = timer {
+            // A dropped timer may leave its waker in the wheel for a while: let it not be the record.
+            _ = sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop()));
+        }
+        self.refuse(Error::shutdown())
+    }
+
+    /// The key of a job that was refused or taken back. At most a wake that is going on still has the record.
+    pub(crate) fn into_key(mut self: Arc<Self>) -> K {
         loop {
-            let mut state = self.lock();
-            if let Some((made, is_made)) = moved.take() {
-                is_in_time.get_or_insert(is_made);
-                if let Stage::InHand(word) = &mut state.stage {
-                    word.to = word.to.filter(|to| *to != made);
-                    if is_made {
-                        // A run that is moved to the past has missed nothing.
-                        let is_late = polled.is_ready();
-                        state.due =
-                            Some(if is_late { made.to.max(self.wheel.current_time()) } else { made.to });
-                        state.is_users = made.is_users;
-                        state.waits_until = None;
-                    }
-                    state.note_until(&sleep);
-                }
+            match Arc::try_unwrap(self) {
+                Ok(record) => return record.key,
+                Err(shared) => self = shared,
             }
-            let Stage::InHand(word) = &mut state.stage else {
-                // Ended meanwhile. The timer is dropped without the lock.
-                drop(state);
-                return is_in_time.unwrap_or(true);
-            };
-            if let Some(to) = word.to {
-                drop(state);
-                let before = sleep.deadline();
-                Pin::new(&mut sleep).reset(to.to);
-                let now = self.poll(&mut sleep);
-                // If the wheel is full, and the timer is coming due and would need a new place, it stays: then the wheel
-                // has woken the job or is about to.
-                let is_made = !is_refused(&now);
-                if is_made {
-                    polled = now;
-                } else {
-                    Pin::new(&mut sleep).reset(before);
-                }
-                moved = Some((to, is_made));
-                continue;
-            }
-            if mem::take(&mut word.poll) {
-                drop(state);
-                polled = self.poll(&mut sleep);
-                continue;
-            }
-            let error = match polled {
-                Poll::Pending => {
-                    state.stage = Stage::Waits(sleep);
-                    return is_in_time.unwrap_or(true);
-                }
-                Poll::Ready(Err(error)) => error,
-                Poll::Ready(Ok(())) if self.wheel.is_ended() => Error::shutdown(),
-                Poll::Ready(Ok(()))
-                    if Handle::try_current().ok().map(|here| here.id()) == Some(self.wheel.runtime_id()) =>
-                {
-                    let (abort, start) = AbortHandle::new_pair();
-                    state.stage = Stage::Runs { is_last: !W::REPEATS, moved: None, abort: Some(abort) };
-                    let code = state.code.take();
-                    drop(state);
-                    tokio::spawn(Task { record: self.clone(), code }.run(start));
-                    return is_in_time.unwrap_or(true);
-                }
-                Poll::Ready(Ok(())) => {
-                    drop(state);
-                    // Only the wheel can spawn it. Its clock may be ahead of this thread's, where tests pause it.
-                    sleep.reset_after(wait);
-                    wait *= 2;
-                    polled = self.poll(&mut sleep);
-                    continue;
-                }
-            };
-            self.end(state, JobState::CouldNotRun, Some(error), true);
-            return false;
+            thread::yield_now();
         }
-    }
-
-    /// Ends a job. It leaves the list, unless it was taken out before. After that those who wait for its end are told, so they
-    /// do not find it there. At last its code is dropped.
-    fn end(
-        &self,
-        mut state: MutexGuard<'_, State<W>>,
-        over: JobState,
-        error: Option<Error>,
-        is_listed: bool,
-    ) {
-        debug_assert!(!matches!(state.stage, Stage::Over(..)), "a job ends once");
-        let was_pending = matches!(state.stage, Stage::InHand(_) | Stage::Waits(_));
-        if !was_pending || error.is_none() {
-            state.waits_until = None;
-        }
-        let stage = mem::replace(&mut state.stage, Stage::Over(over, error));
-        let (joins, code) = (mem::take(&mut state.joins), state.code.take());
-        drop(state);
-        if is_listed && let Some(table) = self.table.upgrade() {
-            table.over(self.hash, ptr::from_ref(self).cast(), over);
-        }
-        for join in joins {
-            _ = caught(|| join.send(over));
-        }
-        drop(stage);
-        if let Some(code) = code {
-            discard(code, over);
-        }
-    }
-
-    /// The job, which has no timer, is over: it was refused, could not go on, or is done.
-    pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
-        self.end(self.lock(), over, error, true);
-    }
-
-    /// Whether the schedule has planned the run that is about to begin; `None` if no further run begins.
-    pub(crate) fn begins(&self) -> Option<bool> {
-        let state = self.lock();
-        let is_cancelled = W::REPEATS && matches!(state.stage, Stage::Runs { is_last: true, .. });
-        (!is_cancelled).then_some(!state.is_users)
-    }
-
-    /// The run that ends now.
-    pub(crate) fn previous(&self, started: Instant) -> Previous {
-        let State { due, waits_until, .. } = *self.lock();
-        let late = started.saturating_duration_since(waits_until.unwrap_or(started));
-        let missed = late > MISSED_AFTER.max(self.wheel.tick());
-        Previous { due: due.unwrap_or(started), started, ended: Instant::now(), missed }
-    }
-
-    fn cancel_found(
-        &self,
-        mut state: MutexGuard<'_, State<W>>,
-        aborts: bool,
-        is_listed: bool,
-    ) -> (JobInfo, bool) {
-        let info = state.info();
-        let is_changed = match &mut state.stage {
-            Stage::Waits(_) | Stage::InHand(_) => {
-                self.end(state, JobState::Cancelled, None, is_listed);
-                true
-            }
-            Stage::Runs { is_last, abort, .. } if aborts => {
-                *is_last = true;
-                let abort = abort.take();
-                drop(state);
-                abort.map(|abort| abort.abort()).is_some()
-            }
-            Stage::Runs { is_last, .. } => !mem::replace(is_last, true),
-            Stage::Over(..) => false,
-        };
-        (info, is_changed)
     }
 }
 
-/// Drops the code of a job that is over. If the job is done by that, its handle is told.
-pub(crate) fn discard<W: Work>((mut work, tell): Code<W>, over: JobState) {
-    let output = if over == JobState::Done { work.output() } else { None };
-    // Whoever is told, also by the loss of the other end, finds it dropped.
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(work)));
-    if let (Some(tell), Some(output)) = (tell, output) {
-        _ = tell.send(Ok(output));
+/// The timer of a job that waits.
+impl<K: Key, W: Work> Record<K, W> {
+    fn lock(&self) -> MutexGuard<'_, State<K, W>> {
+        lock(&self.state)
     }
-    dropped.unwrap_or_else(|panic| resume_unwind(panic));
+
+    /// Whether this thread is on the wheel's runtime, and can spawn the task.
+    fn is_here(&self) -> bool {
+        Handle::try_current().ok().map(|here| here.id()) == Some(self.wheel.runtime_id())
+    }
+
+    /// Polls the timer in hand. On a thread outside the wheel's runtime a timer that is due is set once more, further and
+    /// further away: where tests pause the wheel's clock, it may be ahead of this thread's.
+    fn poll(self: &Arc<Self>, sleep: &mut Sleep) -> Polled {
+        let mut wait = SOON;
+        loop {
+            let polled = sleep.poll_unconstrained(&mut Context::from_waker(&waker_ref(self)));
+            match polled {
+                Poll::Pending => return Polled::Pending,
+                Poll::Ready(Err(error)) if error.is_at_capacity() && wait == SOON => {
+                    return Polled::Refused(error);
+                }
+                Poll::Ready(Err(error)) => return Polled::Lost(error),
+                Poll::Ready(Ok(())) if self.wheel.is_ended() => return Polled::Lost(Error::shutdown()),
+                Poll::Ready(Ok(())) if self.is_here() => return Polled::Due,
+                Poll::Ready(Ok(())) => {
+                    sleep.reset_after(wait);
+                    wait *= 2;
+                }
+            }
+        }
+    }
+
+    /// Moves the timer in hand. Returns when it fires then.
+    fn move_timer(
+        self: &Arc<Self>,
+        sleep: &mut Sleep,
+        Move { mut to, may_be_soon, .. }: Move,
+    ) -> (Polled, Instant) {
+        let before = sleep.deadline();
+        if may_be_soon && !self.is_here() {
+            to = to.max(self.wheel.current_time() + SOON);
+        }
+        Pin::new(&mut *sleep).reset(to);
+        let expected = sleep.deadline();
+        let polled = self.poll(sleep);
+        if let Polled::Refused(_) = polled {
+            // It was coming due, and needs a new place. The wheel has woken the job, or is about to.
+            Pin::new(sleep).reset(before);
+        }
+        (polled, expected)
+    }
+
+    /// Puts the timer in hand down, after it has followed `first` and the notes of others: the job waits, begins or is over.
+    /// Returns whether `first` was followed.
+    pub(crate) fn put_down(
+        self: &Arc<Self>,
+        mut sleep: Sleep,
+        mut is_due: bool,
+        first: Option<Move>,
+    ) -> bool {
+        let (mut to, mut answer) = (first, None);
+        loop {
+            let moved = to.map(|to| (to, self.move_timer(&mut sleep, to)));
+            let mut state = self.lock();
+            let Stage::InHand(hand) = &mut state.stage else {
+                // A cancel was first. The timer is dropped without the lock.
+                drop(state);
+                return answer.unwrap_or(true);
+            };
+            if let Some((made, (polled, expected))) = moved {
+                hand.to = hand.to.filter(|to| *to != made);
+                answer.get_or_insert(!matches!(polled, Polled::Refused(_)));
+                match polled {
+                    Polled::Refused(_) => {}
+                    Polled::Lost(error) => {
+                        self.end(state, JobState::CouldNotRun, Some(error), true);
+                        return false;
+                    }
+                    polled => {
+                        is_due = matches!(polled, Polled::Due);
+                        // A run that is moved to the past has missed nothing.
+                        let due = if is_due { made.to.max(self.wheel.current_time()) } else { made.to };
+                        (state.due, state.expected, state.is_users) = (Some(due), expected, made.is_users);
+                    }
+                }
+            }
+            let Stage::InHand(hand) = &mut state.stage else { unreachable!("it was, under this lock") };
+            hand.is_new = false;
+            to = hand.to;
+            if to.is_some() {
+                continue;
+            }
+            if mem::take(&mut hand.is_woken) {
+                drop(state);
+                match self.poll(&mut sleep) {
+                    Polled::Pending => is_due = false,
+                    Polled::Due => is_due = true,
+                    Polled::Refused(error) | Polled::Lost(error) => {
+                        self.end_if(|stage| matches!(stage, Stage::InHand(_)), error);
+                        return false;
+                    }
+                }
+                continue;
+            }
+            if is_due {
+                self.begin(state);
+                return answer.unwrap_or(true);
+            }
+            state.stage = Stage::Waits(sleep);
+            drop(state);
+            // The end of the wheel may have found the timer in hand, and wakes nobody twice.
+            let is_lost = self.wheel.is_ended()
+                && self.end_if(|stage| matches!(stage, Stage::Waits(_)), Error::shutdown());
+            return answer.unwrap_or(true) && !is_lost;
+        }
+    }
+
+    /// Ends a job that could not run, if it is in such a stage.
+    fn end_if(&self, is_meant: impl FnOnce(&Stage) -> bool, error: Error) -> bool {
+        let state = self.lock();
+        let is_meant = is_meant(&state.stage);
+        if is_meant {
+            self.end(state, JobState::CouldNotRun, Some(error), true);
+        }
+        is_meant
+    }
+
+    /// Moves the timer of a job that waits, or leaves a note of that. Returns whether it was in time.
+    fn request(self: &Arc<Self>, mut state: MutexGuard<'_, State<K, W>>, to: Move) -> bool {
+        match &mut state.stage {
+            Stage::InHand(hand) => {
+                hand.to = Some(to);
+                true
+            }
+            Stage::Waits(_) => {
+                let Stage::Waits(sleep) =
+                    mem::replace(&mut state.stage, Stage::in_hand(Some(to), false, false))
+                else {
+                    unreachable!("it was, under this lock")
+                };
+                drop(state);
+                self.put_down(sleep, false, Some(to))
+            }
+            Stage::Queued { .. } | Stage::Runs(_) | Stage::Over { .. } => false,
+        }
+    }
 }
 
 /// By the wheel: the job is due, or the wheel has ended.
 impl<K: Key, W: Work> ArcWake for Record<K, W> {
     fn wake_by_ref(job: &Arc<Self>) {
-        job.request(job.lock(), Word { to: None, poll: true });
+        let mut state = job.lock();
+        match &mut state.stage {
+            Stage::InHand(hand) if hand.holder == thread::current().id() => hand.is_woken = true,
+            Stage::InHand(_) => {
+                drop(state);
+                // The holder may be outside the runtime. The end of the wheel, which may be too, is seen by the holder.
+                if job.is_here() {
+                    let job = Arc::downgrade(job);
+                    tokio::spawn(async move {
+                        tokio::task::yield_now().await;
+                        if let Some(job) = job.upgrade() {
+                            ArcWake::wake_by_ref(&job);
+                        }
+                    });
+                }
+            }
+            Stage::Waits(_) => {
+                let Stage::Waits(sleep) = mem::replace(&mut state.stage, Stage::in_hand(None, true, false))
+                else {
+                    unreachable!("it was, under this lock")
+                };
+                drop(state);
+                job.put_down(sleep, false, None);
+            }
+            Stage::Runs(run) => run.is_woken = true,
+            Stage::Queued { .. } | Stage::Over { .. } => {}
+        }
+    }
+}
+
+impl<K: Key, W: Work> Keyed<K> for Record<K, W> {
+    fn key(&self) -> &K {
+        &self.key
+    }
+
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn run_in_place(self: Arc<Self>) -> bool {
+        let state = self.lock();
+        let Stage::Queued { since, .. } = state.stage else { return false };
+        if self.wheel.is_ended() || !self.is_here() {
+            self.end(state, JobState::CouldNotRun, Some(Error::shutdown()), true);
+            return false;
+        }
+        self.spawn(state, Some(since.elapsed()));
+        true
     }
 }
 
@@ -435,7 +475,9 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
 
     fn error(&self) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => JobError(Kind::CouldNotRun(Refused::by_wheel(&self.wheel, error))),
+            Stage::Over { error: Some(error), .. } => {
+                JobError(Kind::CouldNotRun(Refused::by_wheel(&self.wheel, error)))
+            }
             _ => JobError(Kind::Cancelled),
         }
     }
@@ -443,7 +485,7 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
     fn join(&self) -> Join {
         let (tell, told) = oneshot::channel();
         let mut state = self.lock();
-        if let Stage::Over(state, _) = state.stage {
+        if let Stage::Over { state, .. } = state.stage {
             _ = tell.send(state);
         } else {
             // Those of tasks that do not wait any more.
@@ -455,38 +497,47 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
         Join(told)
     }
 
-    fn cancel(&self, aborts: bool) -> (JobInfo, bool) {
-        self.cancel_found(self.lock(), aborts, false)
+    fn cancel(&self) -> Found {
+        self.cancel_found(self.lock(), false, false)
+    }
+
+    fn abort(&self) -> Found {
+        self.cancel_found(self.lock(), true, false)
+    }
+
+    fn is_cut_off(&self) -> bool {
+        match &self.lock().stage {
+            Stage::Runs(run) => run.abort.is_none(),
+            Stage::Over { is_cut_off, .. } => *is_cut_off,
+            _ => false,
+        }
     }
 
     fn stop(&self) -> (JobInfo, Option<Unrun>) {
         let mut state = self.lock();
         let code = state.code.take();
-        (self.cancel_found(state, false, true).0, code.map(|(work, _)| unrun(work)))
+        (self.cancel_found(state, false, true).info, code.map(|(work, _)| unrun(work)))
     }
 
-    fn reset(self: Arc<Self>, to: Instant) -> bool {
+    fn reset(self: Arc<Self>, to: Instant, after: Option<Duration>) -> bool {
         let mut state = self.lock();
-        if let Stage::Runs { is_last: false, moved, .. } = &mut state.stage {
-            *moved = Some(to);
-            return true;
+        if let Stage::Runs(run) = &mut state.stage {
+            run.moved = (!run.is_last).then_some(to);
+            return !run.is_last;
         }
-        self.request(state, Word { to: Some(Move { to, is_users: true }), poll: false })
+        self.request(state, Move { to, is_users: true, may_be_soon: after.is_none_or(|after| after < SOON) })
     }
 
     fn replan(self: Arc<Self>, next: Option<Instant>) -> Replanned {
         let state = self.lock();
-        // It is pending.
-        if state.code.is_none() {
-            return Replanned::NotPending;
-        }
-        let is_users = match state.stage {
-            Stage::InHand(Word { to: Some(Move { is_users, .. }), .. }) => is_users,
-            _ => state.is_users,
+        let is_users = match &state.stage {
+            Stage::InHand(hand) if !hand.is_new => hand.to.map_or(state.is_users, |to| to.is_users),
+            Stage::Waits(_) => state.is_users,
+            _ => return Replanned::NotPending,
         };
         let is_done = match next {
             _ if is_users => return Replanned::MovedByUser,
-            Some(to) => self.request(state, Word { to: Some(Move { to, is_users: false }), poll: false }),
+            Some(to) => self.request(state, Move { to, is_users: false, may_be_soon: true }),
             None => {
                 self.end(state, JobState::Done, None, true);
                 true
@@ -496,29 +547,23 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
     }
 }
 
-impl<W: Work> State<W> {
-    /// Until when a job with this timer waits. A timer does not reach further than 292 years.
-    fn until(&self, sleep: &Sleep) -> Instant {
-        let deadline = sleep.deadline();
-        self.due.map_or(deadline, |due| deadline.max(due))
-    }
-
-    /// Notes that before the timer is touched. Where no task can be spawned, a timer that is due is set once more. It tells
-    /// another time then, and the job's time stays.
-    fn note_until(&mut self, sleep: &Sleep) {
-        if self.waits_until.is_none() {
-            self.waits_until = Some(self.until(sleep));
+impl<K, W: Work> State<K, W> {
+    /// The run that is going on, unless the job was cancelled or aborted.
+    fn run_that_goes_on(&mut self) -> Result<&mut Run, JobError> {
+        match &mut self.stage {
+            Stage::Runs(run) if run.abort.is_some() && !(W::REPEATS && run.is_last) => Ok(run),
+            _ => Err(JobError(Kind::Cancelled)),
         }
     }
 
     fn info(&self) -> JobInfo {
         let (state, due) = match &self.stage {
-            Stage::InHand(Word { to: Some(Move { to, .. }), .. }) => (JobState::Pending, Some(*to)),
-            Stage::InHand(_) => (JobState::Pending, self.waits_until),
-            Stage::Waits(sleep) => (JobState::Pending, self.waits_until.or_else(|| Some(self.until(sleep)))),
-            Stage::Runs { .. } => (JobState::Running, None),
-            Stage::Over(over, _) => (*over, self.waits_until),
+            Stage::InHand(hand) => (JobState::Pending, hand.to.map(|to| to.to).or(self.due)),
+            Stage::Waits(_) => (JobState::Pending, self.due),
+            Stage::Queued { .. } => (JobState::Queued, self.due),
+            Stage::Runs(_) => (JobState::Running, None),
+            Stage::Over { state, .. } => (*state, self.due),
         };
-        JobInfo { state, due, refusals: self.refusals.into() }
+        JobInfo { state, due }
     }
 }

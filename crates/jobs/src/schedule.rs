@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use crate::record::AnyJob;
 
-/// When the runs of a job are due. As in Go's `timingwheel`, a schedule computes the next run from the previous one.
+/// When the runs of a job are due. As in Go's `timingwheel`, a schedule computes the next run from the last one.
 ///
 /// [`FixedRate`](crate::FixedRate), [`FixedDelay`](crate::FixedDelay) and [`Backoff`](crate::Backoff) are built in. Any
-/// other schedule is an `impl` of this trait, or a closure from [`Previous`] to `Option<Instant>`. [`times`](Self::times)
+/// other schedule is an `impl` of this trait, or a closure from [`LastRun`] to `Option<Instant>`. [`times`](Self::times)
 /// and [`until`](Self::until) end a schedule early. [`with_tolerance`](Self::with_tolerance) lets its runs be late.
 ///
 /// # Panics
@@ -28,17 +28,17 @@ use crate::record::AnyJob;
 /// # async fn main() {
 /// use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// use timingwheel::TimingWheel;
-/// use timingwheel_jobs::{JobsExt, Previous, Schedule};
+/// use timingwheel_jobs::{JobsExt, LastRun, Schedule};
 /// use tokio::time::Instant;
 ///
 /// /// Every day at 9 o'clock UTC.
-/// fn at_nine(previous: Previous) -> Option<Instant> {
+/// fn at_nine(last: LastRun) -> Option<Instant> {
 ///     const DAY: u64 = 24 * 60 * 60;
 ///     const NINE: u64 = 9 * 60 * 60;
 ///     // The wall clock is read anew for each run, so it may have been set meanwhile.
 ///     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
 ///     let until_nine = DAY - (now + DAY - NINE) % DAY;
-///     Some(previous.ended + Duration::from_secs(until_nine))
+///     Some(last.ended + Duration::from_secs(until_nine))
 /// }
 ///
 /// let wheel = TimingWheel::new();
@@ -52,24 +52,31 @@ pub trait Schedule: Send + 'static {
     /// When the next run is due, or `None` if there is none. An instant that has passed is due at once.
     ///
     /// The job calls this when a run has ended, and once before the first run. In that first call all times of
-    /// [`Previous`] are now.
-    fn next(&mut self, previous: Previous) -> Option<Instant>;
+    /// [`LastRun`] are now.
+    fn next(&mut self, last: LastRun) -> Option<Instant>;
 
     /// How late the next run may be. The default is `None`: as punctual as the wheel.
     ///
-    /// The job asks for it after each call of [`next`](Self::next). [`Previous::due`] stays what `next` said, so a fixed
+    /// The job asks for it after each call of [`next`](Self::next). [`LastRun::due`] stays what `next` said, so a fixed
     /// rate with a tolerance does not drift.
     fn tolerance(&self) -> Option<Duration> {
         None
+    }
+
+    /// Whether a run may come at `due`, which the last run has [decided](NextRun) itself. If not, the job is done. The default
+    /// is `true`; [`times`](Self::times) counts such runs, and [`until`](Self::until) looks at `due`.
+    fn admits(&mut self, due: Instant) -> bool {
+        _ = due;
+        true
     }
 
     /// Whether the run that is about to begin is left out, such as one that comes too late to be of use. The default is
     /// `false`.
     ///
     /// The job's task calls this at the beginning of each run that the schedule itself has planned. It does not call it
-    /// for a run that the job's user has moved, or whose time the previous run has [decided](NextRun). A run that is
+    /// for a run that the job's user has moved, or whose time the last run has [decided](NextRun). A run that is
     /// left out does not call the job's closure and does not count as a run. The task asks for the [`next`](Self::next)
-    /// run at once.
+    /// run at once. A run that came in time and then waited for a [place](crate::Jobs::with_concurrency) is not left out.
     ///
     /// # Panics
     /// A panic ends the job, as that of a run does.
@@ -81,15 +88,15 @@ pub trait Schedule: Send + 'static {
     /// # async fn main() {
     /// use std::time::Duration;
     /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{JobsExt, Previous, Schedule};
+    /// use timingwheel_jobs::{JobsExt, LastRun, Schedule};
     /// use tokio::time::Instant;
     ///
     /// /// Every minute, but only where that is within ten seconds of its time.
     /// struct Punctual(Instant);
     ///
     /// impl Schedule for Punctual {
-    ///     fn next(&mut self, previous: Previous) -> Option<Instant> {
-    ///         self.0 = previous.due + Duration::from_secs(60);
+    ///     fn next(&mut self, last: LastRun) -> Option<Instant> {
+    ///         self.0 = last.due + Duration::from_secs(60);
     ///         Some(self.0)
     ///     }
     ///
@@ -108,67 +115,30 @@ pub trait Schedule: Send + 'static {
         false
     }
 
-    /// Gives the schedule a [`PendingRun`], which can move the run that the job waits for. The default drops it.
+    /// Gives the schedule a [`PendingRun`], by which it can move the run that the job waits for. The maker of the job calls
+    /// this once, after the first call of [`next`](Self::next).
     ///
-    /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
-    /// another instant by [`PendingRun::replan`], unless the job's user has moved it. This is called once for each job that
-    /// gets the schedule, by whoever makes the job, after the first call of [`next`](Self::next) and before the job waits.
-    /// Until the job is added, `replan` returns [`NotPending`](Replanned::NotPending), as during a run. A schedule that keeps
-    /// its news for the next call of [`next`](Self::next), or calls again later, loses nothing.
-    ///
-    /// # Panics
-    /// A panic reaches whoever makes the job.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::sync::{Arc, Mutex};
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{JobsExt, PendingRun, Previous, Schedule};
-    /// use tokio::time::Instant;
-    ///
-    /// /// Every hour, or as soon as somebody asks for it.
-    /// struct Hourly(Arc<Mutex<Option<PendingRun>>>);
-    ///
-    /// impl Schedule for Hourly {
-    ///     fn next(&mut self, previous: Previous) -> Option<Instant> {
-    ///         Some(previous.ended + Duration::from_secs(3_600))
-    ///     }
-    ///
-    ///     fn attach(&mut self, run: PendingRun) {
-    ///         *self.0.lock().unwrap() = Some(run);
-    ///     }
-    /// }
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let (start, asked) = (Instant::now(), Arc::default());
-    /// let job = wheel.run_by(Hourly(Arc::clone(&asked)).times(1), || async {});
-    /// asked.lock().unwrap().as_ref().unwrap().replan(Some(start + Duration::from_secs(5)));
-    /// assert_eq!(job.await.unwrap(), 1);
-    /// assert_eq!(start.elapsed(), Duration::from_secs(5));
-    /// # }
-    /// ```
+    /// Hidden, because the calendar alone needs it, when somebody sets the wall clock.
+    #[doc(hidden)]
     fn attach(&mut self, run: PendingRun) {
         drop(run);
     }
 
-    /// This schedule for at most `runs` runs. One that is [left out](Self::leaves_out) is one of them.
-    fn times(self, runs: u64) -> Adjusted<Self>
+    /// This schedule for at most `runs` runs, whether the schedule or the run before says when they are due. A run that is
+    /// [left out](Self::leaves_out) is one of them. A [reset](crate::Job::reset) during the last run adds one.
+    fn times(self, runs: u64) -> Limited<Self>
     where
         Self: Sized,
     {
-        Adjusted { left: Some(runs), ..Adjusted::new(self, None) }
+        Limited { left: Some(runs), ..Limited::new(self) }
     }
 
-    /// This schedule for the runs that are due by `end`.
-    fn until(self, end: Instant) -> Adjusted<Self>
+    /// This schedule for the runs that are due by `end`, whether the schedule or the run before says when they are due.
+    fn until(self, end: Instant) -> Limited<Self>
     where
         Self: Sized,
     {
-        Adjusted { end: Some(end), ..Adjusted::new(self, None) }
+        Limited { end: Some(end), ..Limited::new(self) }
     }
 
     /// This schedule with runs that may be late, so that they begin together with others that are due at about the same
@@ -197,44 +167,18 @@ pub trait Schedule: Send + 'static {
     /// assert!(late < Duration::from_secs(60) / 8, "it does not add up");
     /// # }
     /// ```
-    fn with_tolerance(self, tolerance: Duration) -> Adjusted<Self>
+    fn with_tolerance(self, tolerance: Duration) -> Limited<Self>
     where
         Self: Sized,
     {
-        Adjusted::new(self, Some(tolerance))
-    }
-
-    /// This schedule with each run later by chance, by less than `most`, so that jobs which were made together do not all
-    /// run together. The schedule goes on from the times without that, so a fixed rate does not drift.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{FixedRate, JobsExt, Schedule};
-    /// use tokio::time::Instant;
-    ///
-    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
-    /// let minutely = FixedRate::new(minute).with_jitter(Duration::from_secs(10));
-    /// TimingWheel::new().run_by(minutely.times(61), || async {}).await.unwrap();
-    /// assert!(start.elapsed() >= 60 * minute && start.elapsed() < 60 * minute + Duration::from_secs(10));
-    /// # }
-    /// ```
-    fn with_jitter(self, most: Duration) -> Adjusted<Self>
-    where
-        Self: Sized,
-    {
-        Adjusted { jitter: most, ..Adjusted::new(self, None) }
+        Limited { tolerance: Some(tolerance), ..Limited::new(self) }
     }
 }
 
 /// The run before the one that a [`Schedule`] is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Previous {
+pub struct LastRun {
     /// When it was due.
     pub due: Instant,
     /// When it began.
@@ -246,7 +190,7 @@ pub struct Previous {
     pub missed: bool,
 }
 
-impl Previous {
+impl LastRun {
     /// A run that was due, began and ended at `instant`. A schedule begins with it, and its tests need it.
     #[must_use]
     pub const fn at(instant: Instant) -> Self {
@@ -254,19 +198,23 @@ impl Previous {
     }
 }
 
-impl<F: FnMut(Previous) -> Option<Instant> + Send + 'static> Schedule for F {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        self(previous)
+impl<F: FnMut(LastRun) -> Option<Instant> + Send + 'static> Schedule for F {
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        self(last)
     }
 }
 
 impl Schedule for Box<dyn Schedule> {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        (**self).next(previous)
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        (**self).next(last)
     }
 
     fn tolerance(&self) -> Option<Duration> {
         (**self).tolerance()
+    }
+
+    fn admits(&mut self, due: Instant) -> bool {
+        (**self).admits(due)
     }
 
     fn leaves_out(&mut self) -> bool {
@@ -287,45 +235,37 @@ pub(crate) fn after_now(wheel: &TimingWheel, delay: Duration) -> Instant {
 /// 30 years: a time that an [`Instant`] cannot hold is so much later, as tokio has it.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// A schedule with limits, tolerance or jitter, from [`Schedule::times`] and its kin.
+/// A schedule with limits or a tolerance, from [`Schedule::times`] and its kin.
 #[derive(Clone, Debug)]
-pub struct Adjusted<S> {
+pub struct Limited<S> {
     schedule: S,
     left: Option<u64>,
     end: Option<Instant>,
     tolerance: Option<Duration>,
-    jitter: Duration,
-    /// The last answer of the schedule, without jitter and with it.
-    said: Option<(Instant, Instant)>,
 }
 
-impl<S> Adjusted<S> {
-    pub(crate) const fn new(schedule: S, tolerance: Option<Duration>) -> Self {
-        Self { schedule, left: None, end: None, tolerance, jitter: Duration::ZERO, said: None }
+impl<S> Limited<S> {
+    const fn new(schedule: S) -> Self {
+        Self { schedule, left: None, end: None, tolerance: None }
     }
-}
 
-impl<S: Schedule> Schedule for Adjusted<S> {
-    fn next(&mut self, mut previous: Previous) -> Option<Instant> {
+    /// Counts a run, if there is one left.
+    fn count(&mut self) -> Option<()> {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(1)?;
         }
-        // Unless the run was moved.
-        if let Some((said, due)) = self.said.take()
-            && due == previous.due
-        {
-            previous.due = said;
-        }
-        let next = self.schedule.next(previous)?;
-        if self.end.is_some_and(|end| next > end) {
-            return None;
-        }
-        if self.jitter.is_zero() {
-            return Some(next);
-        }
-        let due = later(next, self.jitter.mul_f64(fastrand::f64()));
-        self.said = Some((next, due));
-        Some(due)
+        Some(())
+    }
+}
+
+impl<S: Schedule> Schedule for Limited<S> {
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        self.count()?;
+        self.schedule.next(last).filter(|next| self.end.is_none_or(|end| *next <= end))
+    }
+
+    fn admits(&mut self, due: Instant) -> bool {
+        self.end.is_none_or(|end| due <= end) && self.count().is_some() && self.schedule.admits(due)
     }
 
     fn tolerance(&self) -> Option<Duration> {
@@ -345,7 +285,7 @@ impl<S: Schedule> Schedule for Adjusted<S> {
 ///
 /// `()` stands for [`BySchedule`](Self::BySchedule). If the job's user has reset the job during the run, the reset
 /// comes first. A time that the run decides counts as one that the user has set by a reset: the
-/// schedule neither [moves](PendingRun::replan) that run nor [leaves it out](Schedule::leaves_out).
+/// schedule neither moves that run nor [leaves it out](Schedule::leaves_out).
 ///
 /// # Examples
 ///
@@ -370,9 +310,9 @@ impl<S: Schedule> Schedule for Adjusted<S> {
 ///     }
 /// });
 /// tokio::time::sleep(Duration::from_secs(1)).await;
-/// assert_eq!(job.time_left(), Some(Duration::from_secs(4)));
+/// assert_eq!(job.info().time_left(), Some(Duration::from_secs(4)));
 /// tokio::time::sleep(Duration::from_secs(5)).await;
-/// assert_eq!(job.time_left(), Some(Duration::from_secs(3_599)));
+/// assert_eq!(job.info().time_left(), Some(Duration::from_secs(3_599)));
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -396,63 +336,30 @@ pub(crate) struct Next {
     pub(crate) is_users: bool,
 }
 
-/// The output of a repeating job's futures: `()`, or a [`NextRun`], or none if they never return.
-pub trait Answer {
-    /// When the job runs again.
-    fn next_run(self) -> NextRun;
-}
-
-impl Answer for NextRun {
-    fn next_run(self) -> NextRun {
-        self
+impl From<()> for NextRun {
+    fn from((): ()) -> Self {
+        Self::BySchedule
     }
 }
 
-impl Answer for () {
-    fn next_run(self) -> NextRun {
-        NextRun::BySchedule
-    }
-}
-
-/// Makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()`
-/// or a [`NextRun`].
-pub trait Runs: Send + 'static {
+/// Makes the runs of a job that repeats: a closure that returns futures, whose outputs are `()` or a [`NextRun`].
+pub trait MakeRun: Send + 'static {
     /// One run.
-    type Run: Future<Output: Answer> + Send + 'static;
+    type Run: Future<Output: Into<NextRun>> + Send + 'static;
 
     /// Makes the next run.
-    fn run(&mut self) -> Self::Run;
+    fn make_run(&mut self) -> Self::Run;
 }
 
-impl<F, R> Runs for F
+impl<F, R> MakeRun for F
 where
     F: FnMut() -> R + Send + 'static,
-    R: Future<Output: Answer> + Send + 'static,
+    R: Future<Output: Into<NextRun>> + Send + 'static,
 {
     type Run = R;
 
-    fn run(&mut self) -> R {
+    fn make_run(&mut self) -> R {
         self()
-    }
-}
-
-/// The type of a future that only panics, which has no name of its own yet.
-type Never = <fn() -> ! as Returns>::Output;
-
-/// Names what a function returns.
-#[doc(hidden)]
-pub trait Returns {
-    #[doc(hidden)]
-    type Output;
-}
-
-impl<O> Returns for fn() -> O {
-    type Output = O;
-}
-
-impl Answer for Never {
-    fn next_run(self) -> NextRun {
-        self
     }
 }
 
@@ -461,69 +368,26 @@ pub(crate) fn later(instant: Instant, delay: Duration) -> Instant {
     instant.checked_add(delay).unwrap_or_else(|| instant + LONGEST)
 }
 
-/// The run that a repeating job waits for, from [`Schedule::attach`].
+/// The run that a repeating job waits for, from [`Schedule::attach`]. It does not keep the job alive.
 ///
-/// It does not keep the job alive. A clone stands for the same run.
+/// Hidden, because the calendar alone needs it.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct PendingRun(pub(crate) Weak<dyn AnyJob>);
 
 impl PendingRun {
-    /// Changes the schedule's last answer to `next`: moves the run there, or ends the job if `next` is `None`, unless the
-    /// job's user has moved the run. Returns what has become of it.
-    ///
-    /// A user moves a run by [`Repeating::reset`](crate::Repeating::reset), [`Jobs::reset`](crate::Jobs::reset), or their
-    /// forms that take a duration, before the run or during the one before it. Such a run is the user's until it begins.
-    /// No reset of the user's is lost, even if both come at the same time: this
-    /// call checks for a user's move and moves the run under one lock.
+    /// Changes the schedule's last answer to `next`: moves the run there, or ends the job if `next` is `None`. A run that the
+    /// job's user has moved stays. This checks for a user's move and moves the run under one lock, so no reset is lost.
     ///
     /// # Panics
     /// If this ends the job, and dropping what the job runs or its schedule panics.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::sync::{Arc, OnceLock};
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{JobsExt, PendingRun, Previous, Replanned, Schedule};
-    /// use tokio::time::Instant;
-    ///
-    /// /// Every hour, until it learns something else.
-    /// struct Hourly(Arc<OnceLock<PendingRun>>);
-    ///
-    /// impl Schedule for Hourly {
-    ///     fn next(&mut self, previous: Previous) -> Option<Instant> {
-    ///         Some(previous.ended + Duration::from_secs(3_600))
-    ///     }
-    ///
-    ///     fn attach(&mut self, run: PendingRun) {
-    ///         _ = self.0.set(run);
-    ///     }
-    /// }
-    ///
-    /// let attached = Arc::new(OnceLock::new());
-    /// let job = TimingWheel::new().run_by(Hourly(attached.clone()), || async {});
-    /// let run = attached.get().unwrap();
-    ///
-    /// let soon = Instant::now() + Duration::from_secs(60);
-    /// assert_eq!(run.replan(Some(soon)), Replanned::Done);
-    /// assert_eq!(job.due(), Some(soon));
-    ///
-    /// // The user moves the run.
-    /// let sooner = Instant::now() + Duration::from_secs(5);
-    /// assert!(job.reset(sooner));
-    /// assert_eq!(run.replan(Some(soon)), Replanned::MovedByUser);
-    /// assert_eq!(job.due(), Some(sooner));
-    /// # }
-    /// ```
     pub fn replan(&self, next: Option<Instant>) -> Replanned {
         self.0.upgrade().map_or(Replanned::NotPending, |job| job.replan(next))
     }
 }
 
-/// The result of a [`PendingRun::replan`].
+/// The result of a [`PendingRun::replan`]. Hidden, because the calendar alone needs it.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Replanned {
@@ -531,7 +395,7 @@ pub enum Replanned {
     Done,
     /// The job's user has moved the run. It stays where it is.
     MovedByUser,
-    /// Nothing has changed, as there is no run to move: one is going on or about to begin, the job is over, or it has not
-    /// been added yet.
+    /// Nothing has changed, as there is no run to move: one is going on or about to begin, the job is over, or it is being
+    /// made.
     NotPending,
 }

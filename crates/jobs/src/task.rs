@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures::FutureExt;
 use futures::future::{AbortRegistration, Abortable};
@@ -12,10 +12,9 @@ use tokio::time::Instant;
 
 use crate::caught;
 use crate::error::{JobError, Kind, Refused};
-use crate::info::JobState;
 use crate::jobs::Key;
-use crate::record::{AnyJob, Code, First, Record, timer};
-use crate::schedule::{Answer, Next, NextRun, PendingRun, Previous, Runs, Schedule, later};
+use crate::record::{AnyJob, Code, Record, timer};
+use crate::schedule::{LastRun, MakeRun, Next, NextRun, PendingRun, Schedule, later};
 
 /// A future of a job that has not run.
 pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -23,8 +22,11 @@ pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The way to the task that awaits the output of a job, if there is a handle.
 pub(crate) type Tell<T> = Option<oneshot::Sender<Result<T, JobError>>>;
 
+/// The first timer of a job, and when the run is due; `None` if it has no run at all.
+pub(crate) type First = Option<(Sleep, Instant)>;
+
 /// What a run returns.
-type Answered<W> = <<W as Work>::Run as Future>::Output;
+type Answer<W> = <<W as Work>::Run as Future>::Output;
 
 /// The code of a job.
 pub(crate) trait Work: Send + Sized + 'static {
@@ -35,13 +37,13 @@ pub(crate) trait Work: Send + Sized + 'static {
     const REPEATS: bool;
 
     /// Learns what moves its runs.
-    fn attach<J: AnyJob + 'static>(&mut self, _job: &Arc<J>) {}
+    fn attach<J: AnyJob + 'static>(&mut self, _job: &Weak<J>) {}
 
-    /// The next run, unless the schedule, which may have planned it, leaves it out.
-    fn begin(&mut self, is_planned: bool) -> Option<Self::Run>;
+    /// The next run, unless the schedule leaves it out, if it is asked.
+    fn begin(&mut self, asks_schedule: bool) -> Option<Self::Run>;
 
-    /// When the run that follows is due, by the answer of the one before if that was not left out.
-    fn next(&mut self, answer: Option<Answered<Self>>, previous: Previous) -> Next;
+    /// When the run that follows is due, by the answer of the last one if that was not left out.
+    fn next(&mut self, answer: Option<Answer<Self>>, last: LastRun) -> Next;
 
     /// The output of a job that has no further run.
     fn output(&mut self) -> Option<Self::Output>;
@@ -54,9 +56,10 @@ pub(crate) trait Work: Send + Sized + 'static {
 pub(crate) struct Once<F: Future>(Option<F>, Option<F::Output>);
 
 impl<F: Future> Once<F> {
-    /// And its first timer.
+    /// And its timer.
     pub(crate) fn new(sleep: Sleep, future: F) -> (First, Self) {
-        (Some((sleep, None)), Self(Some(future), None))
+        let due = sleep.deadline();
+        (Some((sleep, due)), Self(Some(future), None))
     }
 }
 
@@ -66,11 +69,11 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Work for Once<F> {
     type Run = F;
     const REPEATS: bool = false;
 
-    fn begin(&mut self, _is_planned: bool) -> Option<F> {
+    fn begin(&mut self, _asks_schedule: bool) -> Option<F> {
         self.0.take()
     }
 
-    fn next(&mut self, output: Option<F::Output>, _previous: Previous) -> Next {
+    fn next(&mut self, output: Option<F::Output>, _last: LastRun) -> Next {
         self.1 = output;
         Next::default()
     }
@@ -91,40 +94,41 @@ pub(crate) struct Repeat<F, S> {
     runs: u64,
 }
 
-impl<F: Runs, S: Schedule> Repeat<F, S> {
+impl<F: MakeRun, S: Schedule> Repeat<F, S> {
     /// And its first timer.
     pub(crate) fn new(wheel: &TimingWheel, mut schedule: S, make: F) -> (First, Self) {
-        let first = schedule.next(Previous::at(wheel.current_time()));
-        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), Some(due)));
+        let first = schedule.next(LastRun::at(wheel.current_time()));
+        let first = first.map(|due| (timer(wheel, due, schedule.tolerance()), due));
         (first, Self { make, schedule, runs: 0 })
     }
 }
 
-impl<F: Runs, S: Schedule> Work for Repeat<F, S> {
+impl<F: MakeRun, S: Schedule> Work for Repeat<F, S> {
     type Output = u64;
     type Given = F;
     type Run = F::Run;
     const REPEATS: bool = true;
 
-    fn attach<J: AnyJob + 'static>(&mut self, job: &Arc<J>) {
-        let job = Arc::downgrade(job);
-        self.schedule.attach(PendingRun(job));
+    fn attach<J: AnyJob + 'static>(&mut self, job: &Weak<J>) {
+        self.schedule.attach(PendingRun(job.clone()));
     }
 
-    fn begin(&mut self, is_planned: bool) -> Option<F::Run> {
-        (!is_planned || !self.schedule.leaves_out()).then(|| self.make.run())
+    fn begin(&mut self, asks_schedule: bool) -> Option<F::Run> {
+        (!asks_schedule || !self.schedule.leaves_out()).then(|| self.make.make_run())
     }
 
-    fn next(&mut self, answer: Option<Answered<Self>>, previous: Previous) -> Next {
+    fn next(&mut self, answer: Option<Answer<Self>>, last: LastRun) -> Next {
         self.runs += u64::from(answer.is_some());
-        let answer = answer.map_or(NextRun::BySchedule, Answer::next_run);
+        let answer = answer.map_or(NextRun::BySchedule, Into::into);
         let due = match answer {
-            NextRun::BySchedule => self.schedule.next(previous),
-            NextRun::After(delay) => Some(later(previous.ended, delay)),
+            NextRun::BySchedule => self.schedule.next(last),
+            NextRun::After(delay) => Some(later(last.ended, delay)),
             NextRun::At(instant) => Some(instant),
             NextRun::Never => None,
         };
-        Next { due, tolerance: self.schedule.tolerance(), is_users: answer != NextRun::BySchedule }
+        let is_users = answer != NextRun::BySchedule;
+        let due = due.filter(|due| !is_users || self.schedule.admits(*due));
+        Next { due, tolerance: self.schedule.tolerance(), is_users }
     }
 
     fn output(&mut self) -> Option<u64> {
@@ -175,17 +179,18 @@ impl<K: Key, W: Work> Task<K, W> {
     pub(crate) async fn run(mut self, abort: AbortRegistration) {
         let started = Instant::now();
         let ended = match self.answer(abort).await {
-            Ok(answer) => self.go_on(started, answer),
+            // A panic between two runs ends the job too.
+            Ok(answer) => caught(|| self.wait_again(started, answer)).and_then(|ended| ended),
             Err(error) => Err(error),
         };
         self.end(ended);
     }
 
     /// Runs, unless the run is left out.
-    async fn answer(&mut self, abort: AbortRegistration) -> Result<Option<Answered<W>>, JobError> {
-        let is_planned = self.record.begins().ok_or(JobError(Kind::Cancelled))?;
+    async fn answer(&mut self, abort: AbortRegistration) -> Result<Option<Answer<W>>, JobError> {
+        let asks_schedule = self.record.begins().ok_or(JobError(Kind::Cancelled))?;
         let Some((work, _)) = &mut self.code else { return Ok(None) };
-        let Some(run) = caught(|| work.begin(is_planned))? else { return Ok(None) };
+        let Some(run) = caught(|| work.begin(asks_schedule))? else { return Ok(None) };
         let mut run = pin!(Some(Abortable::new(run, abort)));
         let polls = AssertUnwindSafe(run.as_mut().as_pin_mut().expect("it is dropped below"));
         let answered = polls.catch_unwind().await;
@@ -196,22 +201,25 @@ impl<K: Key, W: Work> Task<K, W> {
     }
 
     /// The job waits again, if there is a next run.
-    fn go_on(&mut self, started: Instant, answer: Option<Answered<W>>) -> Result<(), JobError> {
+    fn wait_again(&mut self, started: Instant, answer: Option<Answer<W>>) -> Result<(), JobError> {
         let Some((work, _)) = &mut self.code else { return Ok(()) };
-        let previous = self.record.previous(started);
-        let next = caught(|| work.next(answer, previous))?;
-        self.record.go_on(next, &mut self.code)
+        let next = work.next(answer, self.record.last_run(started));
+        self.record.wait_again(next, &mut self.code)
     }
 
     /// Ends the job, unless it waits again. Whoever is told finds the work dropped, and the record told.
     fn end(&mut self, ended: Result<(), JobError>) {
         let Some((mut work, tell)) = self.code.take() else { return };
-        let result = ended.map(|()| work.output());
+        let output = work.output();
         _ = caught(|| drop(work));
-        let error = result.as_ref().err();
-        self.record.finish(error.map_or(JobState::Done, JobError::state), error.and_then(JobError::reason));
-        if let (Some(tell), Some(result)) = (tell, result.transpose()) {
-            _ = tell.send(result);
-        }
+        let ended = self.record.finish(ended);
+        // Nobody may wait for an output that panics as it is dropped.
+        _ = caught(|| {
+            if let Some(tell) = tell
+                && let Some(result) = ended.map(|()| output).transpose()
+            {
+                _ = tell.send(result);
+            }
+        });
     }
 }

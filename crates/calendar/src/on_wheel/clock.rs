@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobsExt, Previous};
+use timingwheel_jobs::{JobsExt, LastRun};
 use tokio::time::Instant;
 
 use super::lock;
@@ -212,9 +212,9 @@ impl WallClock {
 
     fn look_every_second(&self) {
         let (clock, looking) = (Arc::downgrade(&self.0), Arc::downgrade(&self.0));
-        let while_needed = move |previous: Previous| {
+        let while_needed = move |last: LastRun| {
             let is_needed = clock.upgrade().is_some_and(|clock| clock.is_needed());
-            is_needed.then(|| previous.ended + LOOK_EVERY)
+            is_needed.then(|| last.ended + LOOK_EVERY)
         };
         let look = move || {
             if let Some(clock) = looking.upgrade() {

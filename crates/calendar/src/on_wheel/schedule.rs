@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
 use jiff::Timestamp;
-use timingwheel_jobs::{PendingRun, Previous, Replanned, Schedule};
+use timingwheel_jobs::{LastRun, PendingRun, Replanned, Schedule};
 use tokio::time::Instant;
 
 use super::clock::Reading;
@@ -110,7 +110,7 @@ impl WallSchedule {
 }
 
 impl Schedule for WallSchedule {
-    fn next(&mut self, _previous: Previous) -> Option<Instant> {
+    fn next(&mut self, _last: LastRun) -> Option<Instant> {
         let mut inner = lock(&self.0.inner);
         let now = self.0.clock.reading();
         inner.state.has_run();

@@ -9,12 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
+use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, LastRun, Repeating, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_test::assert_pending;
 
-use crate::{DAY, HANG_GUARD, Runs, bounded, ms, owning, rate, runtime, stop, when_woken};
+use crate::{DAY, HANG_GUARD, Runs, bounded, ms, owning, panics, rate, runtime, state, stop, when_woken};
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_handle_finds_its_code_dropped()
@@ -22,7 +22,7 @@ async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_
     for (how, listed) in
         [("it returns", 0), ("it panics", 0), ("an abort", 0), ("a shutdown", 0), ("the end of the wheel", 1)]
     {
-        let wheel = TimingWheel::new();
+        let wheel = crate::wheel();
         let jobs = Jobs::new(&wheel);
         let is_pending = how == "a shutdown" || how == "the end of the wheel";
         let delay = if is_pending { DAY } else { ms(1) };
@@ -64,22 +64,22 @@ async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_aborted_before_its_first_poll_runs_nothing() {
-    let job = TimingWheel::new().run_after(ms(0), async { unreachable!("it was aborted") });
-    assert_eq!(job.state(), JobState::Running);
+    let job = crate::wheel().run_after(ms(0), async { unreachable!("it was aborted") });
+    assert_eq!(job.info().state, JobState::Running);
     assert!(job.abort());
     assert!(job.await.map(|(): ()| ()).unwrap_err().is_cancelled());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_aborts_itself_ends_at_its_next_wait() {
-    let (wheel, slot) = (TimingWheel::new(), Arc::new(Mutex::new(None::<Repeating>)));
+    let (wheel, slot) = (crate::wheel(), Arc::new(Mutex::new(None::<Repeating>)));
     let own = slot.clone();
     let job = wheel.run_by(rate(ms(10)), move || {
         let own = own.clone();
         async move {
             assert!(own.lock().unwrap().as_ref().unwrap().abort());
             yield_now().await;
-            unreachable!("it was aborted");
+            panics("it was aborted").await;
         }
     });
     *slot.lock().unwrap() = Some(job);
@@ -91,10 +91,10 @@ async fn a_job_that_aborts_itself_ends_at_its_next_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_next_run_is_always_due_lets_others_run_and_begins_none_after_a_cancel() {
     let schedules: [Box<dyn Schedule>; 2] =
-        [Box::new(FixedDelay::new(ms(0))), Box::new(|previous: Previous| Some(previous.due - ms(1)))];
+        [Box::new(FixedDelay::new(ms(0))), Box::new(|last: LastRun| Some(last.due - ms(1)))];
     for schedule in schedules {
         let runs = Runs::new();
-        let job = runs.job(&TimingWheel::new(), schedule, &[]);
+        let job = runs.job(&crate::wheel(), schedule, &[]);
         // It has ended a run, and lets this task run before it begins the next.
         while runs.began().len() < 3 {
             yield_now().await;
@@ -109,13 +109,60 @@ async fn a_job_whose_next_run_is_always_due_lets_others_run_and_begins_none_afte
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_that_is_dropped_lets_what_runs_go_on() {
-    let jobs = Jobs::new(&TimingWheel::new());
+    let jobs = Jobs::new(&crate::wheel());
     jobs.try_run_after("short", ms(0), sleep(ms(30))).unwrap();
     yield_now().await;
     let end = jobs.join("short").unwrap();
     assert!(timeout(ms(10), jobs.shutdown(DAY)).await.is_err());
     assert_eq!(end.await, JobState::Done);
     assert!(jobs.try_run_after("late", DAY, async {}).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_runs_whose_keys_were_removed_or_given_to_others_or_that_were_aborted() {
+    for how in ["remove", "replace", "abort", "nothing"] {
+        let (jobs, start) = (Jobs::new(&crate::wheel()), Instant::now());
+        jobs.try_run_after("slow", ms(1), async { sleep(ms(1_000)).await }).unwrap();
+        sleep(ms(50)).await;
+        let found = match how {
+            "remove" => jobs.remove("slow"),
+            "replace" => jobs.try_run_after("slow", DAY, async {}).unwrap(),
+            "abort" => jobs.abort("slow"),
+            _ => jobs.get("slow"),
+        };
+        assert_eq!(state(found), Some(JobState::Running), "{how}");
+        let ended = jobs.shutdown(ms(5_000)).await;
+        let (finished, aborted) = (ended.finished_keys, ended.aborted_keys);
+        assert_eq!((ended.finished, ended.aborted), (finished.len(), aborted.len()));
+        let expected = if how == "abort" { (vec![], vec!["slow"]) } else { (vec!["slow"], vec![]) };
+        assert_eq!((finished, aborted), expected, "{how}");
+        assert_eq!(start.elapsed(), if how == "abort" { ms(50) } else { ms(1_001) }, "{how}");
+        assert_eq!(ended.not_begun.len(), usize::from(how == "replace"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_one_shutdown_aborts_is_aborted_to_the_other_too() {
+    let jobs = Jobs::new(&crate::wheel());
+    jobs.try_run_after("stuck", ms(0), pending()).unwrap();
+    jobs.try_run_every("again", ms(1), || sleep(ms(100))).unwrap();
+    yield_now().await;
+    let (first, second) = tokio::join!(jobs.shutdown(ms(1_000)), jobs.shutdown(ms(10_000)));
+    for ended in [first, second] {
+        assert_eq!((ended.finished_keys, ended.aborted_keys), (vec!["again"], vec!["stuck"]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_without_a_wait_aborts_what_runs_and_hands_back_the_rest() {
+    let jobs = Jobs::new(&crate::wheel());
+    jobs.try_run_after(1, ms(0), pending()).unwrap();
+    jobs.try_run_after(2, DAY, async {}).unwrap();
+    let end = jobs.join(&1).unwrap();
+    let ended = jobs.shutdown_now();
+    assert_eq!((ended.finished_keys, ended.aborted_keys, ended.not_begun.len()), (vec![], vec![1], 1));
+    assert_eq!(end.await, JobState::Cancelled);
+    assert!(jobs.is_empty() && jobs.try_run_after(1, DAY, async {}).is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +184,7 @@ fn on_a_wheel_that_has_ended_no_job_runs_however_soon_it_is_due() {
         let (jobs, (tell, told)) = (Jobs::new(&wheel), channel());
         thread::spawn(move || {
             for delay in [Duration::ZERO, Duration::from_nanos(1), tick, DAY, Duration::MAX] {
-                let state = wheel.run_after(delay, async {}).state();
+                let state = wheel.run_after(delay, async {}).info().state;
                 tell.send((delay, state, jobs.try_run_after(delay, delay, async {}).is_err())).unwrap();
             }
         });
@@ -153,7 +200,7 @@ fn on_a_wheel_that_has_ended_no_job_runs_however_soon_it_is_due() {
 fn at_the_end_of_a_wheel_or_of_its_runtime_each_job_says_that_it_could_not_run() {
     for (workers, by_shutdown) in [(0, true), (0, false), (2, true), (2, false)] {
         let (ours, other) = (runtime(workers), runtime(1));
-        let wheel = ours.block_on(async { TimingWheel::new() });
+        let wheel = ours.block_on(async { crate::wheel() });
         let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
         let held = || {
             let owned = owned.clone();
@@ -167,7 +214,7 @@ fn at_the_end_of_a_wheel_or_of_its_runtime_each_job_says_that_it_could_not_run()
         jobs.try_run_after(1, DAY, held()).unwrap();
         jobs.try_run_after(2, ms(0), pending()).unwrap();
         let joins = [1, 2].map(|key| jobs.join(&key).unwrap());
-        let running = || [stuck.state(), again.state(), jobs.get(&2).unwrap().state];
+        let running = || [stuck.info().state, again.info().state, jobs.get(&2).unwrap().state];
         ours.block_on(async {
             while running() != [JobState::Running; 3] {
                 yield_now().await;
@@ -178,10 +225,10 @@ fn at_the_end_of_a_wheel_or_of_its_runtime_each_job_says_that_it_could_not_run()
         }
         drop(ours);
         assert_eq!(Arc::strong_count(&owned), 1);
-        assert!(far.due().is_some(), "when it was to run is known");
-        assert_eq!((stuck.due(), again.due()), (None, None), "they ran");
+        assert!(far.info().due.is_some(), "when it was to run is known");
+        assert_eq!((stuck.info().due, again.info().due), (None, None), "they ran");
         for job in [far, stuck, again] {
-            assert_eq!((job.state(), job.time_left()), (JobState::CouldNotRun, None));
+            assert_eq!((job.info().state, job.info().time_left()), (JobState::CouldNotRun, None));
             assert!(tokio_test::block_on(job).unwrap_err().reason().unwrap().is_shutdown());
         }
         for job in awaited {

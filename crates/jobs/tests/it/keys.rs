@@ -1,5 +1,6 @@
-//! Jobs by keys whose code looks, acts or panics in the midst of a call. No code of a user's runs under a lock: it may ask for
-//! the jobs wherever keys are hashed, compared, cloned and dropped, and wherever runs, schedules and wakers are used.
+//! Jobs by keys whose code looks, acts or panics in the midst of a call. Keys are compared under a lock. No other code of a
+//! user's is: it may ask for the jobs wherever keys are hashed, cloned and dropped, and wherever runs, schedules and wakers
+//! are used.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures::FutureExt;
-use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobState, Jobs, Previous, Replanned, Schedule};
+use timingwheel_jobs::{JobState, Jobs, LastRun, Replanned, Schedule};
 use tokio::time::{Instant, sleep};
 
 use crate::moves::Changeable;
@@ -80,9 +80,9 @@ impl Drop for Key {
 }
 
 impl Schedule for Key {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
         self.act(Use::Ask);
-        Some(previous.ended + ms(1))
+        Some(last.ended + ms(1))
     }
 
     fn leaves_out(&mut self) -> bool {
@@ -97,6 +97,7 @@ fn keys_futures_and_schedules_may_ask_for_the_jobs_wherever_they_are_used() {
         let cell = Arc::new(OnceLock::<Jobs<Key>>::new());
         let own = cell.clone();
         let asks = keys_that(move |what| match own.get() {
+            _ if what == Use::Eq => {}
             // Each job, also the one that this is about, which clones the keys.
             Some(jobs) if what == Use::Ask => assert!(!jobs.list().is_empty()),
             Some(jobs) => _ = jobs.len(),
@@ -164,7 +165,7 @@ fn a_job_that_is_added_or_waits_again_after_a_timer_was_dropped_does_not_wait_fo
 /// By keys that are looked up by what is borrowed of them.
 #[tokio::test(start_paused = true)]
 async fn a_job_works_with_the_jobs_it_is_one_of() {
-    let jobs = Jobs::new(&TimingWheel::new());
+    let jobs = Jobs::new(&crate::wheel());
     let (inner, found) = (jobs.clone(), Arc::new(Mutex::new(Vec::new())));
     let find = found.clone();
     let make = move || {
@@ -187,7 +188,7 @@ fn keys_of_what_could_not_run_go_with_the_last_that_has_the_jobs() {
     let key = Arc::new(7);
     let alive = Arc::downgrade(&key);
     let runtime = runtime(0);
-    let jobs = runtime.block_on(async { Jobs::new(&TimingWheel::new()) });
+    let jobs = runtime.block_on(async { Jobs::new(&crate::wheel()) });
     jobs.try_run_after(key, DAY, async {}).unwrap();
     drop(runtime);
     assert_eq!((jobs.len(), alive.strong_count()), (1, 1));
@@ -202,7 +203,7 @@ async fn each_call_hashes_its_key_once_however_many_there_are() {
     let count = hashed.clone();
     let key = keys_that(move |what| _ = count.fetch_add(usize::from(what == Use::Hash), Ordering::Relaxed));
     let hashed_since = || hashed.swap(0, Ordering::Relaxed);
-    let jobs = Jobs::new(&TimingWheel::new());
+    let jobs = Jobs::new(&crate::wheel());
     for number in 0..KEYS {
         jobs.try_run_after(key(number), DAY, async {}).unwrap();
     }
@@ -242,22 +243,11 @@ impl Hook {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_job_whose_key_another_takes_while_that_is_looked_up_replaces_the_other() {
-    let (wheel, hook) = (TimingWheel::new(), Hook::default());
-    let jobs = Jobs::new(&wheel);
-    jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
-    let (inner, same) = (jobs.clone(), hook.key(2));
-    hook.set(move || assert_eq!(inner.try_run_after(same, DAY, async {}).unwrap(), None));
-    assert_eq!(state(jobs.try_run_after(hook.key(2), DAY, async {}).unwrap()), Some(JobState::Pending));
-    assert_eq!((jobs.len(), wheel.pending()), (2, 2));
-}
-
 #[test]
 fn a_job_that_comes_due_before_it_is_listed_runs() {
     let runtime = runtime(2);
     let _within = runtime.enter();
-    let (wheel, hook) = (TimingWheel::new(), Hook::default());
+    let (wheel, hook) = (crate::wheel(), Hook::default());
     let jobs = Jobs::new(&wheel);
     jobs.try_run_after(hook.key(1), ms(0), std::future::pending()).unwrap();
     hook.set(move || {
@@ -275,7 +265,7 @@ fn a_job_that_comes_due_before_it_is_listed_runs() {
 #[test]
 fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed() {
     does_not_wait_for_itself(async || {
-        let (wheel, hook) = (TimingWheel::new(), Hook::default());
+        let (wheel, hook) = (crate::wheel(), Hook::default());
         let jobs = Jobs::new(&wheel);
         let panics = || hook.set(|| panic!("as asked"));
         jobs.try_run_after(hook.key(1), ms(50), async {}).unwrap();
@@ -297,24 +287,32 @@ fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_its_schedule_would_end_before_it_is_listed_stays_and_is_given_back_if_it_is_refused() {
-    for shuts_down in [false, true] {
-        let (wheel, schedule, hook) = (TimingWheel::new(), Changeable::default(), Hook::default());
-        let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
-        jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
-        let (pending, inner) = (schedule.clone(), jobs.clone());
-        hook.set(move || {
-            assert_eq!(pending.run().replan(None), Replanned::NotPending);
-            if shuts_down {
-                _ = inner.shutdown(DAY).now_or_never();
-            }
-        });
-        let added = jobs.try_run_by(hook.key(2), schedule, owning(owned.clone(), || async {}));
-        assert!(!hook.is_set(), "the keys were compared");
-        assert_eq!((added.is_err(), jobs.len()), (shuts_down, if shuts_down { 0 } else { 2 }));
-        assert_eq!(Arc::strong_count(&owned), 2);
-        drop(added);
-        wheel.shutdown();
-        assert_eq!(Arc::strong_count(&owned), 1);
+async fn a_job_that_its_schedule_would_end_before_it_is_listed_stays() {
+    let (wheel, schedule, hook) = (crate::wheel(), Changeable::default(), Hook::default());
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
+    let pending = schedule.clone();
+    hook.set(move || assert_eq!(pending.run().replan(None), Replanned::NotPending));
+    jobs.try_run_by(hook.key(1), schedule.clone(), || async {}).unwrap();
+    assert!(!hook.is_set(), "the keys were compared");
+    assert_eq!((jobs.len(), wheel.pending()), (1, 1));
+    assert_eq!((schedule.run().replan(None), jobs.len()), (Replanned::Done, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_and_its_code_come_back_from_jobs_that_were_shut_down_meanwhile() {
+    for is_due in [false, true] {
+        let (wheel, owned, key) = (crate::wheel(), Arc::new(()), Arc::new(7));
+        let jobs = Jobs::new(&wheel);
+        let inner = jobs.clone();
+        let shuts_down = move |last: LastRun| {
+            _ = inner.shutdown(DAY).now_or_never();
+            Some(if is_due { last.ended } else { last.ended + DAY })
+        };
+        let added = jobs.try_run_by(key.clone(), shuts_down, owning(owned.clone(), || async {}));
+        let (back, make) = added.unwrap_err().into_parts();
+        assert_eq!((Arc::strong_count(&key), Arc::strong_count(&owned)), (2, 2));
+        drop((back, make));
+        assert_eq!((Arc::strong_count(&key), Arc::strong_count(&owned), wheel.pending()), (1, 1, 0));
     }
 }

@@ -14,7 +14,8 @@
 //!    the last of a job that repeats, and an abort ends it. Both tell whether they made a difference.
 //! 7. Each job ends once and drops all that it owned. Whoever awaits it learns how it ended, a handle with the output or the
 //!    number of runs. After the end of the wheel a run comes to its end, and no other begins.
-//! 8. A shutdown waits for the runs under keys, aborts them at its limit, and hands back the jobs that have not begun.
+//! 8. A shutdown waits for the runs under keys, also under keys that were removed, aborts them at its limit, and hands back the
+//!    jobs that have not begun.
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
@@ -26,7 +27,7 @@ use futures::FutureExt;
 use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
 use timingwheel_jobs::{
-    Job, JobInfo, JobState, Jobs, JobsExt, Join, NextRun, PendingRun, Previous, Replanned, Schedule,
+    Job, JobInfo, JobState, Jobs, JobsExt, Join, LastRun, NextRun, PendingRun, Replanned, Schedule,
 };
 use tokio::time::{Instant, sleep};
 
@@ -38,7 +39,7 @@ const MISSED_AFTER: Duration = ms(5);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
-    Asked(Previous),
+    Asked(LastRun),
     AskedToLeaveOut,
     Begins(Instant),
     Ends(Instant),
@@ -69,9 +70,13 @@ struct Planned {
 }
 
 impl Schedule for Planned {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        self.notes.note(Event::Asked(previous));
-        self.schedule.next(previous)
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        self.notes.note(Event::Asked(last));
+        self.schedule.next(last)
+    }
+
+    fn admits(&mut self, due: Instant) -> bool {
+        self.schedule.admits(due)
     }
 
     fn leaves_out(&mut self) -> bool {
@@ -164,13 +169,13 @@ impl Naive {
     }
 
     fn go_on(&mut self, at: Instant, moved: Option<Instant>, answer: NextRun, is_ended: bool) {
-        let mut previous = Previous::at(at);
-        (previous.due, previous.started) = (self.due, self.began);
-        previous.missed = self.began > self.due + MISSED_AFTER;
+        let mut last = LastRun::at(at);
+        (last.due, last.started) = (self.due, self.began);
+        last.missed = self.began > self.due + MISSED_AFTER;
         let next = match (answer, &mut self.schedule) {
-            (NextRun::BySchedule, Some(schedule)) => schedule.next(previous),
-            (NextRun::After(delay), Some(_)) => Some(at + delay),
-            (NextRun::At(next), Some(_)) => Some(next),
+            (NextRun::BySchedule, Some(schedule)) => schedule.next(last),
+            (NextRun::After(delay), Some(schedule)) => Some(at + delay).filter(|due| schedule.admits(*due)),
+            (NextRun::At(next), Some(schedule)) => Some(next).filter(|due| schedule.admits(*due)),
             (NextRun::Never, _) | (_, None) => None,
         };
         self.is_users = moved.is_some() || answer != NextRun::BySchedule;
@@ -250,8 +255,11 @@ impl Naive {
         }
         self.join.take_if(|_| over.is_some());
         let Some(handle) = &mut self.handle else { return };
-        assert_eq!((handle.state(), handle.due(), handle.is_finished()), (state, due, over.is_some()));
-        assert_eq!(handle.time_left(), due.filter(|_| over.is_none()).map(|due| due - now));
+        assert_eq!(
+            (handle.info().state, handle.info().due, handle.info().state.is_over()),
+            (state, due, over.is_some())
+        );
+        assert_eq!(handle.info().time_left(), due.filter(|_| over.is_none()).map(|due| due - now));
         match (Pin::new(&mut *handle).poll(cx), over) {
             (Poll::Pending, None) => return,
             (Poll::Ready(Ok(runs)), Some(JobState::Done)) => assert_eq!(runs, self.runs as u64),
@@ -343,7 +351,7 @@ impl Model {
             _ => Some(planned(&Notes::default())),
         };
         let first =
-            naive.schedule.as_mut().is_none_or(|schedule| schedule.next(Previous::at(self.now)).is_some());
+            naive.schedule.as_mut().is_none_or(|schedule| schedule.next(LastRun::at(self.now)).is_some());
         if !first {
             (naive.key, naive.now) = (None, Now::Over(JobState::Done));
         }
@@ -372,7 +380,7 @@ impl Model {
                 1 | 2 => jobs.try_run_after(key, after, once.map(drop)).unwrap(),
                 3..6 => jobs.try_run_by(key, schedule, make).unwrap(),
                 6 | 7 => jobs.try_run_every(key, wait, make).unwrap(),
-                _ => jobs.try_run_every_at(key, at, wait, make).unwrap(),
+                _ => jobs.try_run_by(key, rate(wait).starting_at(at), make).unwrap(),
             };
             naive.join = jobs.join(&key);
             let before = self.listed(key).map(|naive| (naive.known(), naive.leave()).0);
@@ -493,8 +501,11 @@ impl Model {
     async fn shut_down(&mut self, mut limit: Duration) {
         let mut listed: Vec<_> = (0..self.all.len()).filter(|&n| self.all[n].key.is_some()).collect();
         listed.sort_by_key(|&n| self.all[n].key);
-        let (running, rest): (Vec<usize>, Vec<usize>) =
-            listed.iter().partition(|&&n| self.all[n].runs_until().is_some());
+        let is_running = |n: &usize| self.all[*n].runs_until().is_some();
+        let rest: Vec<_> = listed.iter().copied().filter(|n| !is_running(n)).collect();
+        // Those whose keys were removed too.
+        let running: Vec<_> =
+            (0..self.all.len()).filter(|n| self.all[*n].is_keyed && is_running(n)).collect();
         // No run ends at the very moment of the limit.
         while running.iter().any(|&n| self.all[n].runs_until() == Some(self.now + limit)) {
             limit += ms(1);
@@ -510,7 +521,10 @@ impl Model {
         self.step(Instant::now());
         aborted.iter().for_each(|&n| _ = self.all[n].abort());
         assert_eq!((ended.finished, ended.aborted), (finished.len(), aborted.len()));
-        assert_eq!((other.finished, other.aborted, other.not_begun.len()), (running.len(), 0, 0));
+        assert_eq!(
+            (other.finished, other.aborted, other.not_begun.len()),
+            (finished.len(), aborted.len(), 0)
+        );
         assert!(self.jobs.try_run_after(0, ms(1), async {}).is_err());
 
         ended.not_begun.sort_by_key(|job| job.key);
@@ -533,7 +547,7 @@ impl Model {
 #[tokio::test(start_paused = true)]
 async fn jobs_do_what_a_naive_list_does() {
     for seed in 0..400 {
-        let (wheel, random) = (TimingWheel::new(), &mut fastrand::Rng::with_seed(seed));
+        let (wheel, random) = (crate::wheel(), &mut fastrand::Rng::with_seed(seed));
         let jobs = Jobs::new(&wheel);
         let mut model = Model {
             wheel,

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, PendingRun, Previous, Repeating, Schedule};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, LastRun, PendingRun, Repeating, Schedule};
 use tokio::time::{Instant, sleep};
 
 use crate::{DAY, HANG_GUARD, Runs, ms, one_shard, owning, rate, runtime, wait_by, when_dropped, when_woken};
@@ -24,8 +24,8 @@ impl Changeable {
 }
 
 impl Schedule for Changeable {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        Some(previous.ended + DAY)
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        Some(last.ended + DAY)
     }
 
     fn attach(&mut self, run: PendingRun) {
@@ -38,12 +38,12 @@ type Slot = Arc<Mutex<Option<Repeating>>>;
 /// A schedule of one run. As it is asked for another, its user acts, the second time by a cancel.
 #[tokio::test(start_paused = true)]
 async fn a_reset_or_a_cancel_counts_that_comes_while_the_schedule_finds_no_further_run() {
-    let (wheel, runs, slot) = (TimingWheel::new(), Runs::new(), Slot::default());
+    let (wheel, runs, slot) = (crate::wheel(), Runs::new(), Slot::default());
     let (user, mut asked) = (slot.clone(), 0);
-    let once = move |previous: Previous| {
+    let once = move |last: LastRun| {
         asked += 1;
         match (&*user.lock().unwrap(), asked) {
-            (None, _) => return Some(previous.due + ms(10)),
+            (None, _) => return Some(last.due + ms(10)),
             (Some(job), 2) => assert!(job.reset_after(ms(50))),
             (Some(job), _) => assert!(job.cancel()),
         }
@@ -65,7 +65,7 @@ async fn a_reset_or_a_cancel_after_the_last_run_is_too_late_also_while_the_job_i
         let job = own.as_ref().unwrap();
         told.lock().unwrap().extend([job.reset_after(ms(50)), job.cancel()]);
     });
-    let job = TimingWheel::new().run_by(rate(ms(10)).times(1), owning(asks, || async {}));
+    let job = crate::wheel().run_by(rate(ms(10)).times(1), owning(asks, || async {}));
     *slot.lock().unwrap() = Some(job);
     sleep(DAY).await;
     assert_eq!(*answers.lock().unwrap(), [false, false]);
@@ -77,10 +77,10 @@ async fn a_reset_or_a_cancel_after_the_last_run_is_too_late_also_while_the_job_i
 struct Notes(Arc<Mutex<Vec<Option<Instant>>>>);
 
 impl Schedule for Notes {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
         let mut notes = self.0.lock().unwrap();
-        notes.push(Some(previous.due));
-        (notes.len() == 1).then(|| previous.due + ms(10))
+        notes.push(Some(last.due));
+        (notes.len() == 1).then(|| last.due + ms(10))
     }
 
     fn tolerance(&self) -> Option<Duration> {
@@ -111,7 +111,7 @@ async fn a_run_that_is_moved_as_it_comes_due_is_its_users_or_if_the_full_wheel_r
         let _first = wait_by(&waker, wheel.sleep(ms(10)).with_tolerance(late));
         *slot.lock().unwrap() = Some(wheel.run_by(schedule, || async {}));
         sleep(2 * DAY).await;
-        let state = slot.lock().unwrap().take().unwrap().state();
+        let state = slot.lock().unwrap().take().unwrap().info().state;
         assert_eq!((state, *told.lock().unwrap()), (JobState::Done, Some(is_moved)));
         match (&notes.lock().unwrap()[..], is_moved) {
             // It was moved by a day from when it came due.
@@ -165,7 +165,7 @@ fn act_while_it_is_moved(act: fn(&Job<()>)) -> (JobState, Option<Instant>) {
             drop(stranger);
             assert!(!is_dropped.load(Ordering::Relaxed));
             job.reset_after(DAY);
-            _ = tell.send(is_dropped.load(Ordering::Relaxed).then(|| (job.state(), job.due())));
+            _ = tell.send(is_dropped.load(Ordering::Relaxed).then(|| (job.info().state, job.info().due)));
         });
         let mut first = wheel.sleep_until(at);
         _ = first.poll_unconstrained(&mut Context::from_waker(&waker));

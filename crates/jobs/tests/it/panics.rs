@@ -9,25 +9,22 @@ use std::task::Context;
 use std::time::Duration;
 
 use futures::FutureExt;
-use timingwheel::TimingWheel;
-use timingwheel_jobs::{
-    Backoff, FixedRate, JobError, JobState, Jobs, JobsExt, Previous, Replanned, Schedule,
-};
+use timingwheel_jobs::{FixedRate, JobError, JobState, Jobs, JobsExt, LastRun, NextRun, Replanned, Schedule};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_test::assert_pending;
 
 use crate::moves::Changeable;
-use crate::{Always, Bomb, DAY, HANG_GUARD, ms, owning, rate, state, when_dropped, when_woken};
+use crate::{Always, Bomb, DAY, HANG_GUARD, ms, owning, panics, rate, state, when_dropped, when_woken};
 
 /// Also if what panicked panics again as it is dropped, which must not come while the first panic unwinds.
 #[tokio::test(start_paused = true)]
 async fn a_panic_ends_its_own_job_alone_and_is_told_of() {
-    let wheel = TimingWheel::new();
+    let wheel = crate::wheel();
     let (mut runs, mut asked, always) = (0, 0, Always);
-    let schedule = move |previous: Previous| {
-        assert!(previous.due == previous.ended && asked < 1, "asked again");
+    let schedule = move |last: LastRun| {
+        assert!(last.due == last.ended && asked < 1, "asked again");
         asked += 1;
-        Some(previous.due + ms(10))
+        Some(last.due + ms(10))
     };
     let polled = poll_fn(move |_| {
         let _owned = &always;
@@ -45,7 +42,7 @@ async fn a_panic_ends_its_own_job_alone_and_is_told_of() {
     ];
     let again = [
         (wheel.run_by(rate(ms(10)), owning(Always, third)), ": run 3"),
-        (wheel.run_by(rate(ms(10)), owning(Always, || async { panic!("in the future") })), ": in the future"),
+        (wheel.run_by(rate(ms(10)), owning(Always, || panics("in the future"))), ": in the future"),
         (wheel.run_by(rate(ms(10)), owning(Always, || -> Ready<()> { panic!("at once") })), ": at once"),
         (wheel.run_by(schedule, owning(Always, || async {})), ": asked again"),
     ];
@@ -67,7 +64,7 @@ async fn a_panic_ends_its_own_job_alone_and_is_told_of() {
 
 #[tokio::test(start_paused = true)]
 async fn what_panics_as_it_is_dropped_panics_in_who_ends_its_job_or_is_told_of_and_the_job_is_over() {
-    let wheel = TimingWheel::new();
+    let wheel = crate::wheel();
     // By nobody.
     drop(wheel.run_after(ms(1), async { Bomb }));
     drop(wheel.run_after(ms(2), async { panic_any(Bomb) }));
@@ -87,16 +84,83 @@ async fn what_panics_as_it_is_dropped_panics_in_who_ends_its_job_or_is_told_of_a
     is_bomb(&|| cancelled.cancel());
     is_bomb(&|| aborted.abort());
     is_bomb(&|| schedule.run().replan(None) == Replanned::Done);
-    assert_eq!([cancelled.state(), aborted.state()], [JobState::Cancelled; 2]);
-    assert_eq!((done.state(), done.await.unwrap(), wheel.pending()), (JobState::Done, 0, 3));
+    assert_eq!([cancelled.info().state, aborted.info().state], [JobState::Cancelled; 2]);
+    assert_eq!((done.info().state, done.await.unwrap(), wheel.pending()), (JobState::Done, 0, 3));
     wheel.run_after(ms(4), async {}).await.unwrap();
     assert!(running.abort());
     assert!(running.await.unwrap_err().is_panic());
 }
 
+/// Panics when it is dropped, with a payload that does so too.
+struct Carrier;
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        panic_any(Bomb);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_whose_payload_panics_ends_no_more_than_its_own_job_and_hangs_nobody() {
+    let wheel = crate::wheel();
+    let jobs = Jobs::new(&wheel);
+    let before = timingwheel_jobs::panicked();
+    jobs.try_run_after("run", ms(1), async { panic_any(Bomb) }).unwrap();
+    jobs.try_run_by("code", rate(ms(1)).times(2), owning(Carrier, || async {})).unwrap();
+    jobs.try_run_after("waker", ms(1), async {}).unwrap();
+    jobs.try_run_after("handed back", DAY, async { drop(Carrier) }).unwrap();
+    let mut woken = jobs.join("waker").unwrap();
+    let waker = when_woken(|| panic_any(Bomb));
+    assert_pending!(pin!(&mut woken).poll(&mut Context::from_waker(&waker)));
+    let joins = ["run", "code", "waker"].map(|key| jobs.join(key).unwrap());
+    // By handles that nobody keeps, and by ones whose errors nobody reads.
+    drop(wheel.run_after(ms(1), async { panic_any(Bomb) }));
+    drop(wheel.run_after(ms(1), async { Carrier }));
+    let read = wheel.run_after(ms(1), async { panic_any(Bomb) }).await;
+    drop(read);
+    let mut states = Vec::new();
+    for join in joins {
+        states.push(timeout(DAY / 2, join).await.expect("it hangs"));
+    }
+    assert_eq!(states, [JobState::Panicked, JobState::Done, JobState::Done]);
+    assert_eq!((jobs.len(), jobs.panicked()), (1, 1));
+    // Other tests may count too.
+    assert!(timingwheel_jobs::panicked() >= before + 3);
+    drop(jobs.shutdown(ms(0)).await);
+}
+
+/// A schedule that panics when it is asked for the second time whether a run is left out, or whether one may come.
+struct Fickle(u8);
+
+impl Schedule for Fickle {
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        Some(last.ended + ms(1))
+    }
+
+    fn admits(&mut self, _due: Instant) -> bool {
+        panic!("may it come?")
+    }
+
+    fn leaves_out(&mut self) -> bool {
+        self.0 += 1;
+        assert!(self.0 < 2, "left out?");
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_panics_between_two_runs_ends_its_job() {
+    let wheel = crate::wheel();
+    for (answer, text) in [(NextRun::BySchedule, "left out?"), (NextRun::After(ms(1)), "may it come?")] {
+        let job = wheel.run_by(Fickle(0), move || async move { answer });
+        let error = timeout(DAY, job).await.expect("it hangs").unwrap_err();
+        assert_eq!(error.to_string(), format!("the job panicked: {text}"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_schedule_that_panics_as_it_is_first_asked_panics_there_and_the_job_with_its_key_stays() {
-    let jobs = Jobs::new(&TimingWheel::new());
+    let jobs = Jobs::new(&crate::wheel());
     let faulty = |_| -> Option<Instant> { panic!("a schedule") };
     jobs.try_run_after(4, DAY, async {}).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| jobs.try_run_by(4, faulty, || async {}).is_ok())).is_err());
@@ -107,14 +171,14 @@ async fn a_schedule_that_panics_as_it_is_first_asked_panics_there_and_the_job_wi
 struct Explosive(FixedRate, #[allow(dead_code, reason = "it is dropped")] Bomb);
 
 impl Schedule for Explosive {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        self.0.next(previous)
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        self.0.next(last)
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_shutdown_hands_back_runs_or_is_dropped_and_panics_in_nobody() {
-    let jobs = Jobs::new(&TimingWheel::new());
+    let jobs = Jobs::new(&crate::wheel());
     let (owned, runs) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
     let (held, count, bomb) = (owned.clone(), runs.clone(), Bomb);
     let make = move || {
@@ -135,7 +199,7 @@ async fn what_a_shutdown_hands_back_runs_or_is_dropped_and_panics_in_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waker_that_panics_keeps_nobody_else_from_being_woken_and_no_job() {
-    let wheel = TimingWheel::new();
+    let wheel = crate::wheel();
     let jobs = Jobs::new(&wheel);
     jobs.try_run_after(7, ms(10), async {}).unwrap();
     let join = || jobs.join(&7).unwrap();
@@ -161,7 +225,7 @@ async fn a_waker_that_panics_keeps_nobody_else_from_being_woken_and_no_job() {
 
 #[tokio::test(start_paused = true)]
 async fn what_must_not_be_asked_for_panics_and_says_why() {
-    let wheel = TimingWheel::new();
+    let wheel = crate::wheel();
     let jobs = Jobs::new(&wheel);
     jobs.try_run_after(7, ms(1), async {}).unwrap();
     let (mut job, mut join) = (wheel.run_after(ms(1), async {}), jobs.join(&7).unwrap());
@@ -172,8 +236,8 @@ async fn what_must_not_be_asked_for_panics_and_says_why() {
         |call: &dyn Fn()| *catch_unwind(AssertUnwindSafe(call)).unwrap_err().downcast::<String>().unwrap();
     let told = text(&|| _ = rate(Duration::ZERO));
     assert_eq!(told, "the period of a fixed rate must be at least 1ns, got 0ns");
-    let told = text(&|| _ = Backoff::new(ms(100), DAY).with_factor(0.5));
-    assert_eq!(told, "the factor of a back-off must be finite and at least 1, got 0.5");
+    let told = text(&|| _ = Jobs::<u8>::new(&wheel).with_concurrency(0));
+    assert_eq!(told, "the concurrency of jobs must be at least 1, got 0");
     let again = AssertUnwindSafe(job).catch_unwind().await.unwrap_err();
     assert_eq!(*again.downcast::<&str>().unwrap(), "a job's handle was polled again after its result");
     assert!(AssertUnwindSafe(join).catch_unwind().await.is_err(), "polled again");

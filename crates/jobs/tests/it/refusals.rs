@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use timingwheel::{Error, TimingWheel};
-use timingwheel_jobs::{JobState, Jobs, JobsExt, Previous, TryRunError};
+use timingwheel_jobs::{JobState, Jobs, JobsExt, LastRun, TryRunError};
 use tokio::time::Instant;
 
 use crate::{DAY, bounded, ms, rate};
@@ -18,13 +18,13 @@ async fn refused(
     jobs: &Jobs<u8>,
     ran: &Arc<AtomicUsize>,
 ) -> (String, Error) {
-    async fn once<T, F: Future>(added: Result<T, TryRunError<F>>) -> (String, Error) {
+    async fn once<T, F: Future, K>(added: Result<T, TryRunError<F, K>>) -> (String, Error) {
         let refused = added.map(drop).unwrap_err();
         let told = (refused.to_string(), refused.error());
         refused.into_inner().await;
         told
     }
-    async fn again<T, F: Future>(added: Result<T, TryRunError<impl FnMut() -> F>>) -> (String, Error) {
+    async fn again<T, F: Future, K>(added: Result<T, TryRunError<impl FnMut() -> F, K>>) -> (String, Error) {
         let refused = added.map(drop).unwrap_err();
         let told = (refused.to_string(), refused.error());
         refused.into_inner()().await;
@@ -39,7 +39,7 @@ async fn refused(
     let run = make.clone()();
     match number {
         // A schedule without a run, and what is due at once, need no place.
-        0 => again(wheel.try_run_by(|_: Previous| None, make)).await,
+        0 => again(wheel.try_run_by(|_: LastRun| None, make)).await,
         1 => again(wheel.try_run_every(DAY, make)).await,
         2 => once(wheel.try_run_after(Duration::ZERO, run)).await,
         3 => once(wheel.try_run_after(DAY, run)).await,
@@ -49,9 +49,8 @@ async fn refused(
         7 => once(jobs.try_run_after(1, DAY, run)).await,
         8 => once(jobs.try_run_at(1, at, run)).await,
         9 => again(jobs.try_run_by(1, rate(DAY), make)).await,
-        10 => again(jobs.try_run_every_at(1, at, DAY, make)).await,
-        11 => again(jobs.try_run_every(1, DAY, make)).await,
-        _ => again(jobs.try_run_by(1, |_: Previous| None, make)).await,
+        10 => again(jobs.try_run_every(1, DAY, make)).await,
+        _ => again(jobs.try_run_by(1, |_: LastRun| None, make)).await,
     }
 }
 
@@ -63,15 +62,15 @@ async fn what_is_refused_is_given_back_and_changes_nothing() {
         jobs.try_run_after(1, DAY, async {}).unwrap();
         let (numbers, text) = match reason {
             "full" => {
-                (3..11, r#"the job could not run: the wheel "rpc" is full (max_pending = 1)"#.to_owned())
+                (3..10, r#"the job could not run: the wheel "rpc" is full (max_pending = 1)"#.to_owned())
             }
             "ended" => {
                 wheel.shutdown();
-                (0..13, format!("the job could not run: {}", Error::shutdown()))
+                (0..12, format!("the job could not run: {}", Error::shutdown()))
             }
             _ => {
                 assert_eq!(jobs.shutdown(ms(0)).await.not_begun.len(), 1);
-                (7..13, "the jobs were shut down, and take no more".to_owned())
+                (7..12, "the jobs were shut down, and take no more".to_owned())
             }
         };
         let before = (wheel.pending(), jobs.len(), jobs.get(&1).map(|info| info.state));
@@ -98,7 +97,7 @@ async fn what_is_refused_is_given_back_and_changes_nothing() {
             assert!(error.into_panic().unwrap_err().reason().is_some());
         }
         let job = wheel.run_after(DAY, async {});
-        assert_eq!((job.state(), job.due()), (JobState::CouldNotRun, None), "it has not waited");
+        assert_eq!((job.info().state, job.info().due), (JobState::CouldNotRun, None), "it has not waited");
         if reason == "full" {
             // A job that is due needs no place, and one that is removed gives its own back.
             wheel.run_after(Duration::ZERO, async {}).await.unwrap();
@@ -115,7 +114,7 @@ async fn a_refusal_becomes_an_error_of_the_wheel_and_a_cancel_one_without_a_sour
         Ok(())
     };
     assert!(adds().unwrap_err().is_at_capacity());
-    let cancelled = TimingWheel::new().run_after(DAY, async {});
+    let cancelled = crate::wheel().run_after(DAY, async {});
     assert!(cancelled.cancel());
     let error = cancelled.await.unwrap_err().into_panic().unwrap_err();
     assert_eq!((error.to_string().as_str(), error.is_panic()), ("the job was cancelled", false));

@@ -9,7 +9,6 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::TimingWheel;
 use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
@@ -20,7 +19,7 @@ use crate::{DAY, HANG_GUARD, ms, rate, rest, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
-    let wheel = TimingWheel::new();
+    let wheel = crate::wheel();
     let job = wheel.run_after(Duration::MAX, async {});
     let behavior = MissedTickBehavior::Delay;
     let again = [
@@ -32,11 +31,11 @@ async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
     let moved = wheel.run_after(DAY, async {});
     assert!(moved.reset_after(Duration::MAX));
     sleep(DAY * 1_000).await;
-    assert_eq!(again.map(|job| job.state()), [JobState::Pending; 3]);
+    assert_eq!(again.map(|job| job.info().state), [JobState::Pending; 3]);
     sleep(DAY * 35_524).await;
-    assert_eq!([&job, &century, &moved].map(Job::state), [JobState::Pending; 3]);
+    assert_eq!([&job, &century, &moved].map(|job| job.info().state), [JobState::Pending; 3]);
     century.await.unwrap();
-    assert_eq!([&job, &moved].map(Job::state), [JobState::Pending; 2]);
+    assert_eq!([&job, &moved].map(|job| job.info().state), [JobState::Pending; 2]);
     // Until it is moved back.
     assert!(moved.reset_after(ms(1)));
     moved.await.unwrap();
@@ -45,7 +44,7 @@ async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
 #[test]
 fn jobs_run_on_the_wheels_runtime_wherever_they_are_made() {
     let (ours, other) = (runtime(1), runtime(1));
-    let wheel = ours.block_on(async { TimingWheel::new() });
+    let wheel = ours.block_on(async { crate::wheel() });
     let id = ours.handle().id();
     let runtime_of = |delay| wheel.run_after(delay, async { Handle::current().id() });
     for delay in [Duration::ZERO, ms(2)] {
@@ -60,7 +59,7 @@ fn jobs_run_on_the_wheels_runtime_wherever_they_are_made() {
 #[test]
 fn jobs_of_a_wheel_on_the_real_clock_go_by_that_within_a_runtime_whose_clock_is_paused() {
     let runtime = runtime(1);
-    let wheel = runtime.block_on(async { TimingWheel::new() });
+    let wheel = runtime.block_on(async { crate::wheel() });
     let jobs = Jobs::new(&wheel);
     let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     paused.block_on(async {
@@ -79,16 +78,16 @@ fn jobs_of_a_wheel_on_the_real_clock_go_by_that_within_a_runtime_whose_clock_is_
         jobs.try_run_after(7, DAY / 4, async {}).unwrap();
         assert!(jobs.reset_after(&7, DAY / 2));
         let expected = before + DAY / 2..=std::time::Instant::now() + DAY / 2;
-        for due in [job.due(), again.due(), jobs.get(&7).unwrap().due] {
+        for due in [job.info().due, again.info().due, jobs.get(&7).unwrap().due] {
             assert!(expected.contains(&due.unwrap().into_std()), "{due:?}");
         }
-        assert!(job.time_left().unwrap() <= DAY / 2);
+        assert!(job.info().time_left().unwrap() <= DAY / 2);
         // It runs at once, and then a day from now.
         told.recv_timeout(HANG_GUARD).unwrap();
-        while past.state() != JobState::Pending {
+        while past.info().state != JobState::Pending {
             thread::sleep(ms(1));
         }
-        assert!(past.due().unwrap().into_std() <= std::time::Instant::now() + DAY);
+        assert!(past.info().due.unwrap().into_std() <= std::time::Instant::now() + DAY);
     });
 }
 
@@ -96,7 +95,7 @@ fn jobs_of_a_wheel_on_the_real_clock_go_by_that_within_a_runtime_whose_clock_is_
 fn on_a_thread_without_the_wheels_paused_clock_jobs_are_made_and_moved() {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let wheel = runtime.block_on(async {
-        let wheel = TimingWheel::new();
+        let wheel = crate::wheel();
         wheel.sleep(Duration::from_secs(3_600)).await;
         wheel
     });
@@ -117,7 +116,7 @@ fn on_a_thread_without_the_wheels_paused_clock_jobs_are_made_and_moved() {
 fn a_job_keeps_its_wheel_until_it_has_run_and_the_driver_ends_after_it() {
     for workers in [0, 2] {
         runtime(workers).block_on(async {
-            let (wheel, runs) = (TimingWheel::new(), Arc::new(AtomicUsize::new(0)));
+            let (wheel, runs) = (crate::wheel(), Arc::new(AtomicUsize::new(0)));
             let run = runs.clone();
             drop(wheel.run_after(ms(5), async move { run.fetch_add(1, Ordering::Relaxed) }));
             drop(wheel);
@@ -133,7 +132,7 @@ fn a_job_keeps_its_wheel_until_it_has_run_and_the_driver_ends_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_task_that_polled_last_is_the_one_that_is_woken() {
-    let wheel = TimingWheel::new();
+    let wheel = crate::wheel();
     let mut job = wheel.run_after(ms(5), async {});
     let (mut first, mut second) = (task::spawn(()), task::spawn(()));
     assert_pending!(first.enter(|cx, _| Pin::new(&mut job).poll(cx)));
@@ -145,7 +144,7 @@ async fn the_task_that_polled_last_is_the_one_that_is_woken() {
 
 #[tokio::test(start_paused = true)]
 async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
-    let wheel = TimingWheel::new();
+    let wheel = crate::wheel();
     let jobs: Vec<Job<()>> = (0..1_000).map(|_| wheel.run_after(Duration::ZERO, async {})).collect();
     sleep(ms(1)).await;
     // In a task of tokio's, where there is a budget.

@@ -33,7 +33,7 @@ fn a_cancel_or_a_reset_that_races_with_the_start_is_in_time_or_the_job_runs_and_
         let (key, third) = (n + 1, n + 2);
         let (job, other) = (wheel.run_after(2 * TICK, run(n)), wheel.run_after(2 * TICK, run(third)));
         keyed.try_run_after(key, 2 * TICK, run(key)).unwrap();
-        let at = job.due().map(|due| due + Duration::from_micros(n as u64 % 150));
+        let at = job.info().due.map(|due| due + Duration::from_micros(n as u64 % 150));
         while at.is_some_and(|at| Instant::now() < at) {
             std::hint::spin_loop();
         }
@@ -72,36 +72,65 @@ fn a_cancel_or_a_reset_that_races_with_the_start_is_in_time_or_the_job_runs_and_
     assert_eq!((runs + cancelled.len(), wheel.pending()), (3 * JOBS, 0), "once each");
 }
 
-/// Each run that is aborted at some moment ends, or had come to its end: none hangs.
+/// Each run that is aborted at some moment is cancelled if the abort was in time, and else had come to its end.
 #[test]
-fn aborts_among_threads_end_each_job_one_way_or_the_other() {
-    const JOBS: usize = 3_000;
+fn aborts_among_threads_tell_the_truth() {
     let runtime = runtime(2);
     let _within = runtime.enter();
-    let (wheel, ran) = (TimingWheel::new(), Arc::new(AtomicUsize::new(0)));
-    let cancelled = (0..JOBS).filter(|_| {
-        let count = ran.clone();
+    let wheel = crate::wheel();
+    for _ in 0..3_000 {
         let job = wheel.run_after(ms(0), async move {
             for _ in 0..fastrand::u8(0..4) {
                 yield_now().await;
             }
-            count.fetch_add(1, Ordering::Relaxed);
         });
-        for _ in 0..fastrand::u8(0..200) {
+        for _ in 0..fastrand::u16(0..2_000) {
             std::hint::spin_loop();
         }
-        job.abort();
+        let is_aborted = job.abort();
         let result = runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs") });
-        result.is_err_and(|error| error.is_cancelled())
+        assert_eq!(result.is_err_and(|error| error.is_cancelled()), is_aborted);
+    }
+}
+
+/// Another thread takes each place that is free for a moment.
+#[test]
+fn a_reset_to_now_outside_the_runtime_on_a_full_wheel_loses_no_job() {
+    let runtime = runtime(2);
+    let wheel = runtime.block_on(async { bounded(1) });
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                drop(wheel.try_sleep(DAY));
+            }
+        });
+        for round in 0..500 {
+            let job = loop {
+                match wheel.try_run_after(DAY, async {}) {
+                    Ok(job) => break job,
+                    Err(refused) => assert!(refused.error().is_at_capacity()),
+                }
+            };
+            // To now, or to the past, or to almost now.
+            let is_moved = match round % 3 {
+                0 => job.reset_after(Duration::ZERO),
+                1 => job.reset(Instant::now() - ms(1)),
+                _ => job.reset_after(TICK),
+            };
+            let ran = runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs") });
+            // The thread may have stood still for a millisecond: then it says so.
+            assert_eq!(is_moved, ran.is_ok(), "{ran:?}");
+        }
+        is_done.store(true, Ordering::Relaxed);
     });
-    assert_eq!(cancelled.count() + ran.load(Ordering::Relaxed), JOBS);
 }
 
 #[test]
 fn a_reset_among_threads_is_not_undone_by_a_replan() {
     let runtime = runtime(2);
     let _within = runtime.enter();
-    let (wheel, schedule) = (TimingWheel::new(), Changeable::default());
+    let (wheel, schedule) = (crate::wheel(), Changeable::default());
     let _first = wheel.run_by(schedule.clone(), || async {});
     let is_done = AtomicBool::new(false);
     let (schedules, users) = (Instant::now() + DAY, Instant::now() + 2 * DAY);
@@ -115,7 +144,7 @@ fn a_reset_among_threads_is_not_undone_by_a_replan() {
         let undone = (0..20_000).find(|_| {
             let job = wheel.run_by(schedule.clone(), || async {}).cancel_on_drop();
             assert!(job.reset(users));
-            (0..4).any(|_| job.due() != Some(users))
+            (0..4).any(|_| job.info().due != Some(users))
         });
         is_done.store(true, Ordering::Relaxed);
         undone
@@ -141,7 +170,7 @@ fn a_job_that_is_moved_keeps_its_place_on_a_wheel_that_is_full() {
         }
         is_done.store(true, Ordering::Relaxed);
     });
-    assert_eq!((job.state(), wheel.pending()), (JobState::Pending, 1));
+    assert_eq!((job.info().state, wheel.pending()), (JobState::Pending, 1));
 }
 
 /// Threads add, replace, remove and move jobs of all kinds under the same keys, which run meanwhile.
@@ -157,7 +186,9 @@ fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither_and_no_pl
         let (ran, told, added) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
         // Odd keys are of jobs that repeat.
         let tell = |key: u64, info: Option<JobInfo>| {
-            let is_told = key.is_multiple_of(2) && state(info) == Some(JobState::Pending);
+            // One that came due as the shutdown began is queued.
+            let has_not_begun = matches!(state(info), Some(JobState::Pending | JobState::Queued));
+            let is_told = key.is_multiple_of(2) && has_not_begun;
             told.fetch_add(usize::from(is_told), Ordering::Relaxed);
         };
         thread::scope(|scope| {

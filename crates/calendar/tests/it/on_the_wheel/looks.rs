@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::{Rule, WallClock, WallSchedule};
-use timingwheel_jobs::{JobsExt, PendingRun, Previous, Schedule};
+use timingwheel_jobs::{JobsExt, LastRun, PendingRun, Schedule};
 use tokio::time::Instant;
 
 use super::clocks::looked_at;
@@ -22,8 +22,8 @@ struct SetAfterNext<F> {
 }
 
 impl<F: FnMut() + Send + 'static> Schedule for SetAfterNext<F> {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        let next = self.schedule.next(previous);
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        let next = self.schedule.next(last);
         (self.set)();
         next
     }
@@ -66,8 +66,8 @@ async fn a_clock_that_is_set_between_the_plan_and_the_wait_is_followed() {
 struct AttachedWhenFull<S>(TimingWheel, S);
 
 impl<S: Schedule> Schedule for AttachedWhenFull<S> {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        self.1.next(previous)
+    fn next(&mut self, last: LastRun) -> Option<Instant> {
+        self.1.next(last)
     }
 
     fn attach(&mut self, run: PendingRun) {

@@ -27,10 +27,10 @@ async fn a_run_that_was_reset_stays_there_when_the_clock_is_set_and_the_next_is_
             let clock = WallClock::starting_at(&wheel, at("2026-06-01T10:00:00Z"));
             let (job, book) = run(&wheel, &clock, clock.schedule(daily("0 9 * * *")));
             assert!(job.reset_after(moved));
-            let due = job.due();
+            let due = job.info().due;
             clock.set(at(set));
             assert_eq!(
-                (job.due(), wheel.pending()),
+                (job.info().due, wheel.pending()),
                 (due, 1),
                 "nobody looks as if it were to be moved still"
             );
@@ -84,14 +84,14 @@ async fn a_run_that_was_reset_during_the_one_before_stays_there_when_the_clock_i
     let mut job =
         wheel.run_by(clock.schedule(daily("0 9 * * *")), || tokio::time::sleep(Duration::from_secs(60)));
     wheel.sleep(Duration::from_secs(20)).await;
-    assert_eq!(job.state(), JobState::Running);
+    assert_eq!(job.info().state, JobState::Running);
     assert!(job.reset_after(hours(2)));
     let due = Instant::now() + hours(2);
     // During the run, and after it.
     for set in ["2026-06-05T12:00:00Z", "2026-06-01T12:00:00Z"] {
         clock.set(at(set));
         wheel.sleep(Duration::from_secs(60)).await;
-        assert_eq!(job.due(), Some(due), "{set}");
+        assert_eq!(job.info().due, Some(due), "{set}");
     }
     assert!(job.cancel());
     assert!((&mut job).await.is_err());
@@ -106,7 +106,7 @@ async fn a_run_that_was_reset_comes_also_if_the_clock_is_put_past_the_end_of_the
     let (job, book) = run(&wheel, &clock, schedule);
     assert!(job.reset_after(hours(1)));
     clock.set(at("2026-07-01T00:00:00Z"));
-    assert_eq!((job.state(), wheel.pending()), (JobState::Pending, 1));
+    assert_eq!((job.info().state, wheel.pending()), (JobState::Pending, 1));
     assert_eq!(job.await.unwrap(), 1);
     assert_eq!(book.instants(), ["02 09:00"]);
     assert_eq!(clock.now().strftime("%F %R").to_string(), "2026-07-01 01:00");
@@ -125,7 +125,7 @@ async fn a_clock_that_is_past_the_end_of_the_rule_for_a_moment_during_a_run_does
         tokio::time::sleep(Duration::from_secs(60))
     });
     wheel.sleep(Duration::from_secs(90)).await;
-    assert_eq!(job.state(), JobState::Running);
+    assert_eq!(job.info().state, JobState::Running);
     let shown = clock.now();
     clock.set(at("2026-07-01T00:00:00Z"));
     clock.set(shown);
