@@ -97,8 +97,6 @@
 mod backoff;
 mod builder;
 mod clock;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 mod durable;
 mod error;
 mod events;
@@ -118,6 +116,7 @@ mod redb;
 mod runner;
 mod save;
 mod shared;
+#[doc(hidden)]
 pub mod store;
 mod tables;
 mod window;
@@ -141,7 +140,7 @@ pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore}
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::{Saving, SavingSeries};
-pub use store::Saved;
+pub use store::{Buried, Counts, Failure, Near, Page, Saved, State, Stored, Taken, Which};
 pub use timingwheel_calendar::{Missed, MissedError};
 /// The client of `PostgresStore`, whose transactions timers are saved in.
 #[cfg(feature = "postgres")]

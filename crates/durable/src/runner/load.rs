@@ -103,7 +103,7 @@ impl Runner {
                 self.lose();
             }
             Ok(loaded) => {
-                self.pause = None;
+                self.has_succeeded();
                 {
                     let mut stats = self.shared.stats();
                     stats.loads += 1;
@@ -136,8 +136,7 @@ impl Runner {
         if self.keys.contains_key(&near) {
             return;
         }
-        let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead));
-        match self.clocks.instant_after(wall, begins) {
+        match self.clocks.instant_after(wall, near.due_ms) {
             None => drop(self.ready.insert(near)),
             Some(_) if self.ready.contains(&near) => {}
             Some(at) => drop(self.keys.insert(near, self.armed.insert_at(near, at))),
@@ -206,9 +205,6 @@ impl Runner {
         self.keys.clear();
         let ready = std::mem::take(&mut self.ready);
         armed.into_iter().chain(ready).for_each(|near| self.arm(near));
-        let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
-        // They are not on the wheel any more.
-        waiting.into_iter().for_each(|id| self.waited(id));
     }
 
     /// Sets the alarm for the next thing to do that no other event announces.

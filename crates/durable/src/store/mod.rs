@@ -126,10 +126,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Retries or deletes a [buried](Buried) timer. With a time it is stored again, due at that time, and its attempts are counted
     /// from 1 again. Without a time it is deleted.
+    ///
+    /// A run of a series is stored without its key and its rule, and under `number` in place of the series' number.
     fn unbury(
         &self,
         id: TimerId,
         due: Option<Timestamp>,
+        number: u64,
     ) -> impl Future<Output = Result<Taken, Self::Error>> + Send;
 
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
@@ -171,6 +174,12 @@ pub trait Store: Send + Sync + 'static {
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
         let _ = (owner, timer);
         true
+    }
+
+    /// The time by which timers of this store are due, as far as this instance knows. `None` if that is the instance's own clock.
+    fn clock(&self, owner: Owner) -> Option<Timestamp> {
+        let _ = owner;
+        None
     }
 
     /// A number for a timer that this owner saves. No other timer of the store has it. `count` differs for each timer.
@@ -227,6 +236,7 @@ erased! {
         damaged() -> u64;
         is_shared() -> bool;
         is_mine(owner: Owner, timer: Near) -> bool;
+        clock(owner: Owner) -> Option<Timestamp>;
         number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
     }
     calls {
@@ -240,7 +250,7 @@ erased! {
         cancel(which: Which) -> Removal;
         get(which: Which) -> Option<Stored>;
         reschedule(which: Which, due: Timestamp) -> Move;
-        unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+        unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
         list(page: Page) -> Vec<Stored>;
         count() -> Counts;
     }

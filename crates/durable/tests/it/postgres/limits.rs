@@ -43,8 +43,8 @@ async fn a_key_that_is_too_long_is_refused_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn handlers_with_a_pool_leave_the_store_its_connections_however_many_run() {
     const HANDLERS: usize = 64;
-    // Six for the handlers, five for the store, and one for this test.
-    let server = Server::with_connections(12);
+    // Six for the handlers, six for the store, and one for this test.
+    let server = Server::with_connections(13);
     let url = server.url("postgres");
     let sql = client(&url).await;
     sql.batch_execute("create table effects (name text not null)").await.expect("a table");

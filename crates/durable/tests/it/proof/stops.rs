@@ -126,20 +126,3 @@ async fn a_stop_waits_for_one_page_of_an_inspection() {
     durable.stop(LIMIT).await;
     assert_eq!(hook.ended(), 2);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_move_that_a_stop_overtakes_is_refused() {
-    let durable = started(Slow::new(&[])).await;
-    let id = durable.after(HOUR, &Tick).save().await.unwrap();
-    let mut moving = pin!(durable.reschedule(id, durable.now()));
-    // Without a budget, tokio lets the move wait at its first turn.
-    while coop::has_budget_remaining() {
-        consume_budget().await;
-    }
-    begin(moving.as_mut());
-    let mut stopping = pin!(durable.stop(LIMIT));
-    begin(stopping.as_mut());
-    assert!(matches!(moving.await, Err(Error::Stopped)));
-    stopping.await;
-    assert_eq!(durable.get(id).await.unwrap().unwrap().timer.due(), id.first_due());
-}
