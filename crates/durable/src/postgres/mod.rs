@@ -53,8 +53,8 @@ type Result<T, E = PostgresError> = std::result::Result<T, E>;
 /// The timers are divided into 64 shards. One instance owns each shard: see [many instances](crate::many_instances). An
 /// instance that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
 ///
-/// When a call has answered, it is as durable as the database's `synchronous_commit` makes it. Each call is one
-/// statement without preparation, so a pooler may stand between the program and the database.
+/// When a call has answered, it is as durable as the database's `synchronous_commit` makes it. Calls are
+/// statements without preparation, so a pooler may stand between the program and the database.
 ///
 /// # Examples
 ///

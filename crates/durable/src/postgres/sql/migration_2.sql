@@ -4,8 +4,6 @@
 
 -- Drawn at random by each instance. After a restore another instance may have the same epoch, and never the same token.
 alter table timingwheel.instances add column token bigint;
--- The kinds that it handles. What a shard's owner does not handle is begun by an instance that does.
-alter table timingwheel.instances add column kinds text[];
 
 -- How many attempts ended without an answer, because their instance died or stopped.
 alter table timingwheel.timers add column crashes int not null default 0;
