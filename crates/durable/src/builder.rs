@@ -10,6 +10,7 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
 use crate::clock::{self, Clock};
@@ -240,7 +241,7 @@ impl Builder {
         );
         tokio::spawn(task.run());
         let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        let calls = Arc::default();
+        let calls = TaskTracker::new();
         Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime, calls })))
     }
 }

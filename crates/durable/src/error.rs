@@ -48,6 +48,11 @@ impl Error {
         Self::Store { source: Arc::new(error), is_transient }
     }
 
+    /// Whether the same call may succeed a little later.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Store { is_transient: true, .. })
+    }
+
     /// The same, for others that it concerns. Only stores fail for many at once.
     pub(crate) fn again(&self) -> Self {
         match self {
@@ -95,6 +100,17 @@ pub(crate) fn with_causes(error: &(dyn StdError + 'static)) -> String {
         let cause = cause.to_string();
         if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
     })
+}
+
+/// How many characters of an error are stored.
+const LONGEST: usize = 10_000;
+
+/// The beginning of a text that is to be stored.
+pub(crate) fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+    }
+    text
 }
 
 /// Calls users' code. The panic hook reports a panic, and nobody else hears of it.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::durable::{Calling, Durable};
+use crate::durable::Durable;
 use crate::error::Error;
 use crate::handler::{Kind, Payload};
 use crate::id::TimerId;
@@ -133,7 +134,7 @@ impl<'a> SavingSeries<'a> {
 
 impl Durable {
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
-        let calling = self.calling().await?;
+        let calling = self.calling()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
         check_payload(&timer.payload).map_err(Error::Payload)?;
         self.0.store.check(&timer)?;
@@ -160,7 +161,7 @@ pub(crate) struct Save {
 }
 
 /// The caller, and a mark for which a stop waits.
-type Reply = (oneshot::Sender<Result<Saved, Error>>, Calling);
+type Reply = (oneshot::Sender<Result<Saved, Error>>, TaskTrackerToken);
 
 /// Stores saves in batches. It has no store of its own, so that a store is free once its last save is answered.
 pub(crate) struct Saver {
@@ -184,9 +185,23 @@ impl Saver {
                     timers.push(next.timer);
                     replies.push(next.reply);
                 }
-                match store.save(timers).await {
-                    Ok(answers) => self.saved(answers, replies),
-                    Err(error) => self.failed(&error, replies),
+                self.save(&store, timers, replies).await;
+            }
+        }
+    }
+
+    /// Stores a batch. If the store refuses one of its timers, halves of the batch find which, and only its caller gets the error.
+    async fn save(&self, store: &Arc<dyn ErasedStore>, timers: Vec<NewTimer>, replies: Vec<Reply>) {
+        let mut batches = vec![(timers, replies)];
+        while let Some((mut timers, mut replies)) = batches.pop() {
+            let all = if timers.len() > 1 { timers.clone() } else { std::mem::take(&mut timers) };
+            match store.clone().save(all).await {
+                Ok(answers) => self.saved(answers, replies),
+                Err(error) if timers.is_empty() || error.is_transient() => self.failed(&error, replies),
+                Err(_) => {
+                    let half = timers.len() / 2;
+                    let rest = (timers.split_off(half), replies.split_off(half));
+                    batches.extend([rest, (timers, replies)]);
                 }
             }
         }

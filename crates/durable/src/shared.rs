@@ -21,8 +21,6 @@ pub(crate) struct Shared {
     offset_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
-    /// Each cancel holds one more of it from before it asks the store. So an end that the store records after that sees it.
-    pub(crate) cancels: Arc<()>,
     /// The kinds that have a handler here.
     kinds: BTreeSet<&'static str>,
     /// The kinds without one that an event has named.
@@ -54,7 +52,6 @@ impl Shared {
             offset_us: AtomicI64::new(0),
             events: Events::default(),
             stats: Mutex::default(),
-            cancels: Arc::default(),
             kinds,
             told_of: Mutex::default(),
         }

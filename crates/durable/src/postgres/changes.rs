@@ -132,14 +132,24 @@ pub(super) async fn reschedule(connections: &Connections, which: &Which, due_ms:
     }
 }
 
-pub(super) async fn unbury(connections: &Connections, timer: TimerId, due: Option<i64>) -> Result<Taken> {
-    let number = number(timer);
-    let parameters = [(&timer.due_ms as _, Type::INT8), (&number as _, Type::INT8), (&due as _, Type::INT8)];
-    let rows = connections.ask("select * from timingwheel.unbury_one($1, $2, $3)", &parameters).await?;
+pub(super) async fn unbury(
+    connections: &Connections,
+    timer: TimerId,
+    due: Option<i64>,
+    new_number: u64,
+) -> Result<Taken> {
+    let (number, new_number) = (number(timer), new_number.cast_signed());
+    let parameters = [
+        (&timer.due_ms as _, Type::INT8),
+        (&number as _, Type::INT8),
+        (&due as _, Type::INT8),
+        (&new_number as _, Type::INT8),
+    ];
+    let rows = connections.ask("select * from timingwheel.unbury_one($1, $2, $3, $4)", &parameters).await?;
     let row = only(&rows)?;
     Ok(match (get::<i32>(row, "answer")?, due) {
         (0, _) => Taken::NotFound,
-        (1, Some(due_ms)) => Taken::Stored(Near { due_ms, id: timer }),
+        (1, Some(due_ms)) => Taken::Stored(near(due_ms, timer.due_ms, get(row, "num")?)),
         (2, _) => Taken::Deleted,
         (3, _) => Taken::KeyTaken(id(get(row, "first")?, get(row, "num")?)),
         (other, _) => return Err(unknown("unbury", other)),
@@ -173,6 +183,10 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     for row in &rows {
         let n: i64 = get(row, "n")?;
         let Some(place) = usize::try_from(n - 1).ok().filter(|place| *place < timers.len()) else { continue };
+        if get::<Option<&str>>(row, "kind")?.is_none() {
+            answers[place] = Begun::Cancelled;
+            continue;
+        }
         let attempt = attempts(get(row, "attempts")?);
         let state = State::Begun { epoch: owner.epoch, attempt };
         match inner.readable(timers[place].id, stored(row, timers[place], state)) {
@@ -265,7 +279,8 @@ async fn settle_both(
     let changes = column(ends, |(_, ended)| match ended.change {
         Change::Delete => 0,
         Change::Put(_) => 1,
-        Change::Bury { .. } => 2,
+        Change::Bury { was_called: true, .. } => 2,
+        Change::Bury { was_called: false, .. } => 3,
     });
     let errors = column(ends, |(_, ended)| match &ended.change {
         Change::Delete => None,

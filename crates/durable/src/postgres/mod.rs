@@ -223,8 +223,8 @@ impl Store for PostgresStore {
         Ok(answer)
     }
 
-    async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken> {
-        let answer = changes::unbury(&self.0.connections, id, due.map(millis)).await?;
+    async fn unbury(&self, id: TimerId, due: Option<Timestamp>, number: u64) -> Result<Taken> {
+        let answer = changes::unbury(&self.0.connections, id, due.map(millis), number).await?;
         if let Taken::Stored(near) = answer {
             self.0.note(near);
         }

@@ -238,16 +238,17 @@ fn is_known(found: Option<u64>) -> Result<()> {
 /// A new file gets its tables, and an old one is looked at.
 fn check(database: &Database) -> Result<()> {
     let transaction = begin(database)?;
-    let is_new = {
+    let is_old = {
         let mut meta = transaction.open_table(META)?;
         let found = meta.get("format")?.map(|found| found.value());
         is_known(found)?;
-        if found.is_none() {
+        // A program of an older format could not read what this one writes.
+        if found != Some(FORMAT) {
             meta.insert("format", FORMAT)?;
         }
-        found.is_none()
+        found != Some(FORMAT)
     };
-    if is_new {
+    if is_old {
         drop(RedbTables::open(&transaction)?);
         transaction.commit()?;
     } else {

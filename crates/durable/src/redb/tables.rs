@@ -20,7 +20,7 @@ use crate::store::{Buried, Counts, State, Stored};
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Stored and begun timers, by their places.

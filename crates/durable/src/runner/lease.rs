@@ -227,7 +227,6 @@ impl Runner {
         self.shared.stats().lost = true;
         self.forget_what_may_have_begun();
         self.disarm_all();
-        self.forget_what_waits();
     }
 
     /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
@@ -248,7 +247,6 @@ impl Runner {
         self.shared.events.lease_lost(self.owner.epoch);
         self.forget_what_is_near();
         self.forget_what_may_have_begun();
-        self.forget_what_waits();
         let Some(share) = &mut self.share else { return };
         share.lease.set(None);
         if self.stopping.is_none() {

@@ -71,10 +71,10 @@ async fn a_file_of_a_newer_format_is_refused_and_left_as_it_is() {
         transaction.open_table(meta).unwrap().insert("format", format).unwrap();
         transaction.commit().unwrap();
     };
-    set(2);
+    set(3);
     let before = std::fs::read(&path).unwrap();
     let error = RedbStore::create(&path).unwrap_err();
-    assert!(matches!(error, RedbError::Newer { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, RedbError::Newer { found: 3, known: 2, .. }), "{error}");
     assert!(error.to_string().contains("timers.redb"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before, "byte for byte");
     set(1);

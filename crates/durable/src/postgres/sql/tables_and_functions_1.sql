@@ -46,8 +46,9 @@ create table timingwheel.timers (
     begun_by bigint,
     -- How many attempts have begun, the present one included.
     attempts int not null default 0,
-    -- It was cancelled after it had begun: nothing follows the present attempt. If it is stored, it was given back before
-    -- its handler was called: the next cancel or begin deletes it.
+    -- How many attempts ended without an answer, because their instance died or stopped.
+    crashes int not null default 0,
+    -- It was cancelled after it had begun: nothing follows the present attempt, also if its instance dies.
     ending boolean not null default false,
     -- Counts the changes by others: by cancels, and by saves under the key.
     version int not null default 0,
@@ -75,6 +76,7 @@ create table timingwheel.buried (
     first_ms bigint not null,
     number bigint not null,
     attempts int not null,
+    crashes int not null default 0,
     kind text not null,
     key text,
     rule text,
@@ -242,7 +244,10 @@ begin
     ), ended as (
         delete from timingwheel.timers t using begun b where t.ctid = b.place and b.ending returning 1
     ), stored as (
-        update timingwheel.timers t set begun_by = null
+        update timingwheel.timers t
+        set begun_by = null, crashes = t.crashes + 1,
+            failed = timingwheel.last_ten(t.failed || t.attempts),
+            errors = timingwheel.last_ten(t.errors || timingwheel.crash())
         from begun b where t.ctid = b.place and not b.ending
         returning 1
     )
@@ -270,6 +275,24 @@ end $$;
 -- Whether an attempt is under way. If its instance is gone, the attempt is over.
 create function timingwheel.runs(p_begun_by bigint) returns boolean language sql stable as $$
     select p_begun_by is not null and exists (select from timingwheel.instances where epoch = p_begun_by)
+$$;
+
+-- The error of an attempt whose instance died or stopped before it had answered.
+create function timingwheel.crash() returns text language sql immutable as $$
+    select 'its process ended before it answered'
+$$;
+
+create function timingwheel.last_ten(p_all anyarray) returns anyarray language sql immutable as $$
+    select p_all[greatest(cardinality(p_all) - 9, 1):]
+$$;
+
+-- The instance that had begun this timer is gone: the attempt counts, and the timer is stored.
+create function timingwheel.note_crash(p_old timingwheel.timers) returns void language sql
+set enable_seqscan = off as $$
+    update timingwheel.timers
+    set begun_by = null, crashes = crashes + 1, failed = timingwheel.last_ten(failed || attempts),
+        errors = timingwheel.last_ten(errors || timingwheel.crash())
+    where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number and begun_by is not null
 $$;
 
 -- Returns the epoch, unless it is later than `p_until_us` by the clock of the database. So if a statement was held on its way
@@ -339,8 +362,9 @@ begin
             answer := coalesce(answer, 6);
             return;
         end if;
-        if v_old.ending and v_old.begun_by is null then
-            delete from timingwheel.timers where key = p_key and ending and begun_by is null;
+        -- It was cancelled while it ran, and its instance is gone.
+        if v_old.ending and not timingwheel.runs(v_old.begun_by) then
+            delete from timingwheel.timers where key = p_key and ending and not timingwheel.runs(begun_by);
             continue;
         end if;
         due := v_old.due_ms;
@@ -358,10 +382,12 @@ begin
         v_runs := timingwheel.runs(v_old.begun_by);
         if v_is_same or (v_runs and v_old.rule is not null and p_rule is not null) then
             answer := 4;
+            if not v_runs then
+                perform timingwheel.note_crash(v_old);
+            end if;
             update timingwheel.timers
             set kind = p_kind, payload = p_payload, rule = p_rule, missed = p_missed,
                 standing = case when v_is_same then standing else p_standing end,
-                begun_by = case when v_runs then begun_by end,
                 ending = false, version = version + 1
             where key = p_key;
             return;
@@ -415,7 +441,8 @@ begin
     where s.epoch = p_epoch;
 end $$;
 
--- Begins timers at the places where they were loaded. A timer that was cancelled and given back is deleted. The shards are
+-- Begins timers at the places where they were loaded. A timer that was cancelled while it ran, and whose instance is gone, is
+-- deleted, and answered without a kind. The shards are
 -- locked, so that no other instance gets them before this is done. Locked timers are left out. If the instance has begun a
 -- timer already, the answer has the same attempt again, even if another instance has the shard now: the first answer may have
 -- been lost.
@@ -423,7 +450,7 @@ create function timingwheel.begin_timers(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[]
 ) returns table (
     n bigint, kind text, payload bytea, key text, rule text, missed text, standing text, attempts int, failed int[],
-    errors text[], ending boolean, version int
+    errors text[], ending boolean, version int, crashes int
 )
 language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
@@ -447,10 +474,12 @@ begin
     v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
     return query
     with free as (
-        select a.n, t.place, t.is_cancelled
+        select a.n, t.place, t.is_cancelled, t.has_crashed
         from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
         cross join lateral (
-            select m.ctid as place, m.ending and m.begun_by is null as is_cancelled from timingwheel.timers m
+            select m.ctid as place, m.ending and m.begun_by is distinct from p_epoch as is_cancelled,
+                coalesce(m.begun_by <> p_epoch, false) as has_crashed
+            from timingwheel.timers m
             where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.kind = any(p_kinds)
                 and (m.begun_by is null or m.begun_by <> all(v_alive))
@@ -459,14 +488,24 @@ begin
         ) t
     ), cancelled as (
         delete from timingwheel.timers t using free f where t.ctid = f.place and f.is_cancelled
+        returning f.n
+    ), begun as (
+        update timingwheel.timers t
+        set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int,
+            crashes = t.crashes + f.has_crashed::int,
+            failed = case when f.has_crashed then timingwheel.last_ten(t.failed || t.attempts) else t.failed end,
+            errors = case
+                when f.has_crashed then timingwheel.last_ten(t.errors || timingwheel.crash()) else t.errors
+            end
+        from free f
+        where t.ctid = f.place and not f.is_cancelled
+        returning
+            f.n, t.kind, t.payload, t.key, t.rule, t.missed, t.standing, t.attempts, t.failed, t.errors, t.ending,
+            t.version, t.crashes
     )
-    update timingwheel.timers t
-    set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int
-    from free f
-    where t.ctid = f.place and not f.is_cancelled
-    returning
-        f.n, t.kind, t.payload, t.key, t.rule, t.missed, t.standing, t.attempts, t.failed, t.errors, t.ending,
-        t.version;
+    select * from begun
+    union all
+    select c.n, null, null, null, null, null, null, null, null, null, null, null, null from cancelled c;
 end $$;
 
 -- For an instance that could not begin all timers: whether it is alive, and which of the timers are there all the same, for it
@@ -521,8 +560,8 @@ begin
     delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n;
 end $$;
 
--- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, and put the
--- next one if there is one. Answers: 0 the instance is none any more; 1 done; 2 the timer is not as it began, and so was
+-- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, 3 bury one
+-- whose handler was not called; and the next one is put, if there is one. Answers: 0 the instance is none any more; 1 done; 2 the timer is not as it began, and so was
 -- settled before; 3 it was changed; 4 somebody has locked the timer, and nothing was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
@@ -557,30 +596,23 @@ begin
     if v_old.version <> p_version then
         return 3;
     end if;
-    if p_error is not null then
-        v_failed := v_old.failed || p_attempt;
-        v_errors := v_old.errors || p_error;
-        -- The last ten.
-        v_failed := v_failed[greatest(cardinality(v_failed) - 9, 1):];
-        v_errors := v_errors[greatest(cardinality(v_errors) - 9, 1):];
+    if p_error is not null and p_change <> 3 then
+        v_failed := timingwheel.last_ten(v_old.failed || p_attempt);
+        v_errors := timingwheel.last_ten(v_old.errors || p_error);
     else
         v_failed := v_old.failed;
         v_errors := v_old.errors;
     end if;
-    if p_change = 2 then
-        -- Nothing follows what was cancelled, also if it is retried.
-        if v_old.ending then
-            v_old.rule := null;
-            v_old.missed := null;
-            v_old.standing := null;
-        end if;
-        insert into timingwheel.buried
+    if p_change >= 2 then
+        insert into timingwheel.buried (
+            first_ms, number, attempts, crashes, kind, key, rule, missed, standing, failed, errors, payload, reason
+        )
         values (
-            v_old.first_ms, v_old.number, v_old.attempts, v_old.kind, v_old.key, v_old.rule, v_old.missed,
+            v_old.first_ms, v_old.number, v_old.attempts - (p_change = 3)::int, v_old.crashes, v_old.kind, v_old.key, v_old.rule, v_old.missed,
             v_old.standing, v_failed, v_errors, v_old.payload, p_error
         )
         on conflict (first_ms, number) do update set
-            attempts = excluded.attempts, kind = excluded.kind, key = excluded.key, rule = excluded.rule,
+            attempts = excluded.attempts, crashes = excluded.crashes, kind = excluded.kind, key = excluded.key, rule = excluded.rule,
             missed = excluded.missed, standing = excluded.standing, failed = excluded.failed,
             errors = excluded.errors, payload = excluded.payload, reason = excluded.reason;
     end if;
@@ -590,6 +622,7 @@ begin
         -- The next occurrence has another name, and no failures.
         update timingwheel.timers
         set due_ms = p_put_due, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
+            crashes = case when p_put_first = p_first then crashes else 0 end,
             failed = case when p_put_first = p_first then v_failed end,
             errors = case when p_put_first = p_first then v_errors end,
             rule = p_rule, missed = p_missed, standing = p_standing
@@ -671,16 +704,18 @@ begin
             return;
         end if;
         answer := 1;
-        update timingwheel.timers set due_ms = p_due, begun_by = null
+        perform timingwheel.note_crash(v_old);
+        update timingwheel.timers set due_ms = p_due
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
     else
         answer := 2;
     end if;
 end $$;
 
--- Takes a timer out of the buried ones. Answers: 0 there is none; 1 stored; 2 deleted; 3 another one has its key.
+-- Takes a timer out of the buried ones. A run of a series is stored under another number, without its rule and its key. Answers:
+-- 0 there is none; 1 stored; 2 deleted; 3 another one has its key.
 create function timingwheel.unbury_one(
-    p_first bigint, p_number bigint, p_due bigint, out answer int, out first bigint, out num bigint
+    p_first bigint, p_number bigint, p_due bigint, p_new_number bigint, out answer int, out first bigint, out num bigint
 ) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.buried;
@@ -693,14 +728,19 @@ begin
     if p_due is null then
         answer := 2;
     else
+        num := p_number;
+        if v_old.rule is not null then
+            num := p_new_number;
+            v_old.key := null;
+        end if;
         loop
             insert into timingwheel.timers
                 (
-                    shard, due_ms, number, first_ms, kind, key, rule, missed, standing, failed, errors, payload
+                    shard, due_ms, number, first_ms, kind, key, failed, errors, payload
                 )
             values (
-                (p_number & 63)::smallint, p_due, p_number, p_first, v_old.kind, v_old.key, v_old.rule,
-                v_old.missed, v_old.standing, v_old.failed, v_old.errors, v_old.payload
+                (num & 63)::smallint, p_due, num, p_first, v_old.kind, v_old.key, v_old.failed, v_old.errors,
+                v_old.payload
             )
             on conflict (key) where key is not null do nothing;
             exit when found;
