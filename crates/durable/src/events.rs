@@ -56,7 +56,7 @@ impl Events {
         let Unhandled { kind, rule, overdue } = unhandled;
         match rule {
             Some(why) => {
-                event!(warn, kind, why, ?overdue, "a timer is overdue whose rule cannot be read here")
+                event!(warn, kind, why, ?overdue, "a timer is overdue whose rule cannot be read here");
             }
             None => event!(warn, kind, ?overdue, "a timer is overdue whose kind has no handler here"),
         }

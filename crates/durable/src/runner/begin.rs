@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::maybe_done;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::live::{Attempt, Ending, Live};
 use super::settle::End;
@@ -19,6 +20,9 @@ const MOST_CRASHES: u32 = 20;
 
 /// After so many of them a timer is begun alone, so that one that ends its process harms no other.
 const SUSPICIOUS: u32 = 3;
+
+/// How long a suspect runs before the next one begins, unless it ends before.
+const SUSPECT_ALONE: Duration = Duration::from_secs(1);
 
 /// After this the store is asked again for a timer whose rule cannot be read here.
 pub(super) const UNREADABLE_RULE: Duration = Duration::from_secs(60);
@@ -58,31 +62,48 @@ impl Runner {
         let mut nears: Vec<Near> = self.again.drain(..self.again.len().min(most)).collect();
         let room = self.settings.concurrency.saturating_sub(self.live.len());
         let most = most.min(nears.len() + room);
+        if nears.is_empty()
+            && most > 0
+            && self.suspect_at().is_some_and(|at| at <= Instant::now())
+            && let Some(near) = self.alone.pop_first()
+        {
+            self.suspect = Some((near.id(), Instant::now()));
+            self.begin_one(near, &mut nears);
+        }
+        let is_alone = nears.iter().any(|near| self.suspects.contains(&near.id()));
+        let most = if is_alone { 0 } else { most };
         while nears.len() < most
             && let Some(near) = self.ready.pop_first()
         {
-            let is_alone = self.suspects.contains(&near.id());
-            if is_alone && !nears.is_empty() {
-                self.ready.insert(near);
-                break;
+            if self.suspects.contains(&near.id()) {
+                self.alone.insert(near);
+                continue;
             }
-            match self.live.entry(near.id()) {
-                // It was moved while its end is on its way, or the notice came late.
-                Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
-                Entry::Vacant(place) => {
-                    place.insert(Live::Beginning { may_have_begun: false });
-                    nears.push(near);
-                    if is_alone {
-                        break;
-                    }
-                }
-            }
+            self.begin_one(near, &mut nears);
         }
         if !nears.is_empty() {
             let ask = ToBegin { timers: nears.clone(), kinds: self.kinds.clone() };
             let beginning = self.store.clone().begin(self.owner, ask);
             self.beginning = Some((nears, maybe_done(beginning)));
         }
+    }
+
+    fn begin_one(&mut self, near: Near, nears: &mut Vec<Near>) {
+        match self.live.entry(near.id()) {
+            // It was moved while its end is on its way, or the notice came late.
+            Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
+            Entry::Vacant(place) => {
+                place.insert(Live::Beginning { may_have_begun: false });
+                nears.push(near);
+            }
+        }
+    }
+
+    /// When the next suspect may begin: when the one before has ended, or has run for a while. `None` if none waits.
+    pub(super) fn suspect_at(&self) -> Option<Instant> {
+        self.alone.first()?;
+        let runs = self.suspect.filter(|(id, _)| self.live.contains_key(id));
+        Some(runs.map_or_else(Instant::now, |(_, began)| began + SUSPECT_ALONE))
     }
 
     /// The store has answered. [`take_in_begun`](Self::take_in_begun) takes in the timers that it has begun.

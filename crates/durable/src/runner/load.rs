@@ -34,7 +34,7 @@ pub(super) struct LoadAsked {
 impl Runner {
     /// How many timers are in memory that have not begun.
     pub(super) fn near(&self) -> usize {
-        self.keys.len() + self.ready.len()
+        self.keys.len() + self.ready.len() + self.alone.len()
     }
 
     /// When the next load is to be, by the wall clock. `None` if no timer is known to be stored, or there is no room.
@@ -155,12 +155,14 @@ impl Runner {
             self.armed.try_remove(&key);
         }
         self.ready.remove(&near);
+        self.alone.remove(&near);
     }
 
     pub(super) fn disarm_all(&mut self) {
         self.armed.clear();
         self.keys.clear();
         self.ready.clear();
+        self.alone.clear();
     }
 
     /// If there are too many timers in memory, leaves the last ones to a later load.
@@ -169,7 +171,8 @@ impl Runner {
         if self.near() <= window.saturating_mul(2) || self.window.is_loading() {
             return;
         }
-        let mut nears: Vec<Near> = self.keys.keys().copied().chain(self.ready.iter().copied()).collect();
+        let here = self.keys.keys().chain(&self.ready).chain(&self.alone);
+        let mut nears: Vec<Near> = here.copied().collect();
         nears.sort_unstable_by_key(|near| near.place());
         let beyond = nears.split_off(window);
         let (Some(last), Some(first)) = (nears.last(), beyond.first()) else { return };
@@ -235,7 +238,7 @@ impl Runner {
             next = if waits { until } else { next.max(until) };
         }
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at.into_iter().chain(self.next_renewal()) {
+        for at in self.put_off.at.into_iter().chain(self.suspect_at()).chain(self.next_renewal()) {
             next = next.min(at);
         }
         if self.has_wheel_ended {

@@ -123,6 +123,10 @@ pub(crate) struct Runner {
     loads_anew: bool,
     /// Timers whose process has ended in the middle of several attempts. Each is begun alone.
     suspects: HashSet<TimerId>,
+    /// Suspects to begin, the earliest first.
+    alone: BTreeSet<Near>,
+    /// The last suspect that began, and when.
+    suspect: Option<(TimerId, tokio::time::Instant)>,
     begin_batch: Batch,
     settle_batch: Batch,
     loading: Option<(LoadAsked, Answered<Loaded>)>,
@@ -191,6 +195,8 @@ impl Runner {
             inspections: Inspections::new(),
             loads_anew: false,
             suspects: HashSet::new(),
+            alone: BTreeSet::new(),
+            suspect: None,
             begin_batch: Batch::default(),
             settle_batch: Batch::default(),
             loading: None,
@@ -285,7 +291,7 @@ impl Runner {
         let behind = self.behind();
         let mut stats = self.shared.stats();
         stats.behind = behind;
-        stats.armed = self.keys.len() + self.ready.len();
+        stats.armed = self.near();
         stats.begun = self.live.len();
         stats.damaged = self.store.damaged();
     }

@@ -1,4 +1,4 @@
-//! The trait of a store, and the types of its questions and answers.
+//! The trait of a store, and the types of its questions and answers. Not public API: it changes with every version.
 
 mod answers;
 mod questions;
@@ -33,8 +33,7 @@ pub struct Owner {
 
 /// A store of timers, in which `timingwheel-durable` keeps them.
 ///
-/// [`MemoryStore`](crate::MemoryStore), `RedbStore` and `PostgresStore` are such stores. To test a store of your
-/// own, use the macro `conformance!` of the feature `conformance`: it checks the promises below.
+/// [`MemoryStore`](crate::MemoryStore), `RedbStore` and `PostgresStore` are such stores.
 ///
 /// # Promises
 /// - When a call has answered, its changes are durable, and all later calls see them. A call that fails has done all of
@@ -90,8 +89,8 @@ pub trait Store: Send + Sync + 'static {
     fn load(&self, owner: Owner, ask: Ask) -> impl Future<Output = Result<Loaded, Self::Error>> + Send;
 
     /// Begins the timers that still stand where they stood when they were loaded, if they are of the given kinds.
-    /// Counts the attempt. From here on a cancel comes too late. A timer that was cancelled after an earlier begin, and
-    /// then given back, is deleted instead.
+    /// Counts the attempt. From here on a cancel comes too late. A timer that was cancelled while it ran, and whose owner is
+    /// gone, is deleted instead.
     ///
     /// If the owner has already begun a timer, and not ended it, the answer has the same attempt again: the first
     /// answer may have been lost.

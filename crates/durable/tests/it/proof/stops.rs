@@ -9,8 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Periodic;
-use timingwheel_durable::{Answer, Durable, Error, Kind, MemoryStore};
-use tokio::task::{consume_budget, coop};
+use timingwheel_durable::{Answer, Durable, Kind, MemoryStore};
 
 use super::hooked::{Hook, Hooked, Injected, Step};
 

@@ -129,14 +129,6 @@ impl Kind for Number {
     const KIND: &'static str = "number";
 }
 
-/// The same kind, as a version before wrote it.
-#[derive(Serialize, Deserialize)]
-struct Text(String);
-
-impl Kind for Text {
-    const KIND: &'static str = "number";
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_kind_without_a_handler_is_left_alone_until_there_is_one() {
     let rig = Rig::new();

@@ -1,10 +1,9 @@
 //! One owner after the other.
 
-use timingwheel_durable::store::{Page, State};
 use timingwheel_durable::{Answer, Run};
 
 use super::handlers::Number;
-use super::support::{Note, Rig, at, note, secs};
+use super::support::{Rig, at, note, secs};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_due_while_nobody_was_there_is_due_at_the_start_in_order() {
