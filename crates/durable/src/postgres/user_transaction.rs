@@ -28,6 +28,10 @@ impl PostgresStore {
     /// is found when its instance renews its [lease](crate::Builder::lease), each third of that. So keep transactions short if they
     /// save timers that are due soon.
     ///
+    /// PostgreSQL refuses `PREPARE TRANSACTION` after such a hint. Timers that are due later never send one.
+    ///
+    /// A key is locked until the transaction ends, so change rows of your own first: see [`cancel_in`](Self::cancel_in).
+    ///
     /// # Examples
     ///
     /// ```no_run
@@ -60,6 +64,10 @@ impl PostgresStore {
     /// Until then the timer's row is locked. Nobody begins the timer meanwhile. If it has begun, its result waits for the
     /// transaction, and up to a second longer. So keep such a transaction short. [`Cancelled::Running`] may be answered up to a
     /// tenth of a second before the handler is called.
+    ///
+    /// **Change your own rows first, and the timer last**, in each transaction: here, with `save_in` under a key, and with
+    /// [`Run::finish_in`]. If a handler locks an order and then its timer, and a request locks the timer and then the order, each
+    /// waits for the other, and the database fails one of them as a deadlock.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
@@ -150,6 +158,9 @@ impl Run {
     /// A handler holds its connection until it ends. By default [1,024 handlers](crate::Builder::concurrency) run at a time, a
     /// server has 100 connections, and the store uses six. So take connections from a pool with a limit: then handlers wait for a
     /// connection, and the store always has its own.
+    ///
+    /// Call this last, when your own rows have been changed: the other order can deadlock with a request that cancels the timer. See
+    /// [`PostgresStore::cancel_in`].
     ///
     /// The timer must be in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
     ///

@@ -396,6 +396,8 @@ end $$;
 -- locked, so that no other instance gets them before this is done. Locked timers are left out. If the instance has begun a
 -- timer already, the answer has the same attempt again, even if another instance has the shard now: the first answer may have
 -- been lost.
+-- Their payloads come to 4 MiB and the last one at the most, whatever was asked for: a slow network could not carry thousands of
+-- large ones in time, and the same ones would be asked for again. `why_not` tells that the others are there.
 create function timingwheel.begin_timers(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[]
 ) returns table (
@@ -423,12 +425,12 @@ begin
     end if;
     v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
     return query
-    with free as (
-        select a.n, t.place, t.is_cancelled, t.has_crashed
+    with found as (
+        select a.n, t.place, t.is_cancelled, t.has_crashed, t.size
         from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
         cross join lateral (
             select m.ctid as place, m.ending and m.begun_by is distinct from p_epoch as is_cancelled,
-                coalesce(m.begun_by <> p_epoch, false) as has_crashed
+                coalesce(m.begun_by <> p_epoch, false) as has_crashed, octet_length(m.payload) as size
             from timingwheel.timers m
             where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.kind = any(p_kinds)
@@ -436,6 +438,10 @@ begin
                 and (m.shard = any(v_mine) or (v_is_one and m.begun_by = p_epoch))
             for update skip locked
         ) t
+    ), free as (
+        select f.n, f.place, f.is_cancelled, f.has_crashed
+        from (select *, sum(size) over (order by n) - size as before from found) f
+        where f.before < 4194304
     ), cancelled as (
         delete from timingwheel.timers t using free f where t.ctid = f.place and f.is_cancelled
         returning f.n
@@ -459,7 +465,7 @@ begin
 end $$;
 
 -- For an instance that could not begin all timers: whether it is alive, and which of the timers are there all the same, for it
--- to begin or begun by it. Somebody had locked these.
+-- to begin or begun by it. Somebody had locked these, or their payloads were too much for one answer.
 create function timingwheel.why_not(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
     out alive boolean, out standing bigint[]
