@@ -217,8 +217,10 @@ fn program(store: &MemoryStore, called: mpsc::Sender<(String, u32)>) {
         runtime.block_on(async {
             let handler = move |Note(text): Note, run: Run| {
                 called.send((text.clone(), run.attempt)).unwrap();
-                while text == "deadly" {
-                    std::thread::park();
+                if text == "deadly" {
+                    loop {
+                        std::thread::park();
+                    }
                 }
                 async { Ok(Answer::Done) }
             };
@@ -233,10 +235,10 @@ fn program(store: &MemoryStore, called: mpsc::Sender<(String, u32)>) {
 async fn a_timer_that_ends_its_process_again_and_again_harms_none_that_were_begun_with_it() {
     let store = MemoryStore::new();
     let (called, calls) = mpsc::channel();
-    for (number, text) in ["deadly", "one", "two", "three"].into_iter().enumerate() {
-        let due = Timestamp::now() - SignedDuration::from_secs(10 - number as i64);
+    for (number, text) in (0..).zip(["deadly", "one", "two", "three"]) {
+        let due = Timestamp::now() - SignedDuration::from_secs(10 - number);
         let payload = serde_json::to_vec(&note(text)).unwrap();
-        let timer = NewTimer::new(TimerId::new(due, number as u64), Note::KIND, payload);
+        let timer = NewTimer::new(TimerId::new(due, number.unsigned_abs()), Note::KIND, payload);
         store.save(vec![timer]).await.unwrap();
     }
     let wait = || calls.recv_timeout(Duration::from_secs(60)).expect("a call");
