@@ -75,7 +75,7 @@ impl PostgresOptions {
         }
     }
 
-    /// How many connections are open at the most, beside the one that listens. Unless it is set, 4; at least 2.
+    /// How many connections calls share at the most. The lease has one more, and another one listens. Unless it is set, 4; at least 2.
     #[must_use]
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most.max(2);
