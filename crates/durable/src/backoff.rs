@@ -54,7 +54,9 @@ impl Backoff {
         self
     }
 
-    /// How many attempts are made in all, the first included. The default is 28. Zero counts as one.
+    /// How many attempts a handler answers in all, the first included. The default is 28. Zero counts as one.
+    ///
+    /// An attempt whose process dies or is stopped does not count here. It is made again, 20 times at the most.
     #[must_use]
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = if tries == 0 { 1 } else { tries };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
 use crate::clock::{self, Clock};
@@ -17,10 +18,8 @@ use crate::durable::{Durable, Inner};
 use crate::error::Error;
 use crate::handler::{Handler, HandlerResult, Handlers, Kind, Run};
 use crate::outside::{Far, Outside};
-#[cfg(feature = "postgres")]
-use crate::postgres::PostgresStore;
 use crate::runner::{Runner, Settings};
-use crate::save::Saver;
+use crate::save::{Saver, Told};
 use crate::shared::Shared;
 use crate::store::{ErasedStore, Store};
 
@@ -51,7 +50,7 @@ impl Builder {
             concurrency: 1_024,
             lease: LEASE,
             #[cfg(feature = "postgres")]
-            schema: (&store as &dyn Any).downcast_ref().map(PostgresStore::schema).cloned(),
+            postgres: (&store as &dyn Any).downcast_ref().cloned(),
         };
         Self {
             wheel: wheel.clone(),
@@ -220,13 +219,18 @@ impl Builder {
             return Err(Error::Stopped);
         }
         let clock = clock.unwrap_or_else(clock::usual);
+        let before = clock.now();
         let owner = store.clone().join(lease, !handlers.is_empty()).await?;
         let kinds = handlers.keys().copied().collect();
         let shared = Arc::new(Shared::new(clock, owner, kinds));
+        // From the first call on, what is due goes by the store's clock.
+        if let Some(now) = store.clock(owner) {
+            shared.compare((before, shared.clock.now()), now);
+        }
         shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
-        let saver = Saver { shared: shared.clone(), saves: to_save, runner: runner.clone() };
+        let saver = Saver { saves: to_save, told: Told { shared: shared.clone(), runner: runner.clone() } };
         tokio::spawn(saver.run());
         let task = Runner::new(
             &wheel,
@@ -240,7 +244,7 @@ impl Builder {
         );
         tokio::spawn(task.run());
         let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        let calls = Arc::default();
+        let calls = TaskTracker::new();
         Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime, calls })))
     }
 }

@@ -48,6 +48,31 @@ impl Error {
         Self::Store { source: Arc::new(error), is_transient }
     }
 
+    /// Whether the same call may succeed a little later.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Store { is_transient: true, .. })
+    }
+
+    /// Whether somebody holds what the call would change, and nothing was done.
+    pub(crate) fn is_locked(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        if let Self::Store { source, .. } = self {
+            return source
+                .downcast_ref::<crate::PostgresError>()
+                .is_some_and(crate::PostgresError::is_locked);
+        }
+        false
+    }
+
+    /// Whether the store has a format that only newer programs know.
+    pub(crate) fn is_too_old(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        if let Self::Store { source, .. } = self {
+            return matches!(source.downcast_ref(), Some(crate::PostgresError::Format { .. }));
+        }
+        false
+    }
+
     /// The same, for others that it concerns. Only stores fail for many at once.
     pub(crate) fn again(&self) -> Self {
         match self {
@@ -95,6 +120,17 @@ pub(crate) fn with_causes(error: &(dyn StdError + 'static)) -> String {
         let cause = cause.to_string();
         if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
     })
+}
+
+/// How many characters of an error are stored.
+const LONGEST: usize = 10_000;
+
+/// The beginning of a text that is to be stored.
+pub(crate) fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+    }
+    text
 }
 
 /// Calls users' code. The panic hook reports a panic, and nobody else hears of it.

@@ -1,4 +1,4 @@
-//! Events for the crate `tracing`, with the feature of that name. Without it they do nothing.
+//! Events for the crate `tracing`.
 //!
 //! Subscribers are users' code. They are called under no lock, and their panics do not reach the caller.
 
@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-#[cfg(feature = "tracing")]
 use crate::error::{contained, with_causes};
 use crate::health::Unhandled;
 use crate::id::TimerId;
@@ -17,7 +16,6 @@ const SELDOM: Duration = Duration::from_secs(1);
 
 macro_rules! event {
     ($level:ident, $($told:tt)*) => {
-        #[cfg(feature = "tracing")]
         contained(|| tracing::$level!(target: "timingwheel_durable", $($told)*))
     };
 }
@@ -27,7 +25,6 @@ pub(crate) struct Events {
     failed: Mutex<Option<Instant>>,
 }
 
-#[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nobody is told"))]
 impl Events {
     pub(crate) fn begins(&self, wheel: &str, epoch: u64) {
         event!(debug, wheel, epoch, "durable timers begin");
@@ -56,8 +53,17 @@ impl Events {
     }
 
     pub(crate) fn unhandled(&self, unhandled: &Unhandled) {
-        let Unhandled { kind, overdue } = unhandled;
-        event!(warn, kind, ?overdue, "a timer is overdue whose kind has no handler here");
+        let Unhandled { kind, rule, overdue } = unhandled;
+        match rule {
+            Some(why) => {
+                event!(warn, kind, why, ?overdue, "a timer is overdue whose rule cannot be read here");
+            }
+            None => event!(warn, kind, ?overdue, "a timer is overdue whose kind has no handler here"),
+        }
+    }
+
+    pub(crate) fn removed(&self, id: TimerId) {
+        event!(info, %id, "a timer that was cancelled while it ran is removed, and not attempted again");
     }
 
     pub(crate) fn planned_anew(&self, id: TimerId) {

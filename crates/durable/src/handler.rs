@@ -16,7 +16,7 @@ use crate::backoff::Backoff;
 use crate::id::TimerId;
 #[cfg(feature = "postgres")]
 use crate::{
-    postgres::Schema,
+    postgres::PostgresStore,
     shared::Shared,
     store::{Near, Series},
 };
@@ -117,8 +117,8 @@ pub(crate) struct Within {
     pub(crate) version: u32,
     /// Its clock is the one by which the timer is due.
     pub(crate) shared: Arc<Shared>,
-    /// The schema of the tables, if the store is in PostgreSQL.
-    pub(crate) schema: Option<Schema>,
+    /// The store, if it is in PostgreSQL.
+    pub(crate) postgres: Option<PostgresStore>,
 }
 
 impl Run {

@@ -14,7 +14,7 @@ use timingwheel::Histogram;
 pub struct Stats {
     /// Timers in memory: on the wheel, or due and waiting for a handler.
     pub armed: usize,
-    /// Timers that have begun and not ended. Some of these still wait for their due time.
+    /// Timers that have begun and not ended.
     pub begun: usize,
     /// Timers that were saved.
     pub saved: u64,
@@ -42,10 +42,14 @@ pub struct Stats {
     pub damaged: u64,
     /// Timers that were saved here without a handler for their kind, although other kinds have handlers.
     pub saved_unhandled: u64,
-    /// An overdue timer whose kind has no handler here. Every five minutes the instance looks for one.
+    /// An overdue timer that this instance cannot run, because its kind has no handler here, or its rule cannot be read here.
+    /// Every five minutes the instance looks for one.
     pub unhandled: Option<Unhandled>,
-    /// Timers that were taken back between their begin and their time, because they were cancelled or moved.
-    pub taken_back: u64,
+    /// Timers that were cancelled after they had begun, and whose process ended before their handlers did: they are removed, and
+    /// not attempted again.
+    pub removed: u64,
+    /// Attempts that are made again, because the process of the attempt before ended without an answer.
+    pub crashes: u64,
     /// Handlers that panicked. The panic hook has reported each.
     pub panicked: u64,
     /// Results that were refused, because another instance had taken over.
@@ -60,8 +64,6 @@ pub struct Stats {
     pub lateness: Histogram,
     /// How long the earliest timer that this instance knows has been due without having begun.
     pub behind: Duration,
-    /// How far ahead of their due times timers are begun now, because a begin takes that long.
-    pub ahead: Duration,
     /// Shards that were taken over from instances that were silent for too long.
     pub takeovers: u64,
     /// How many shards this instance has, and how many there are. It is (0, 0) if the store is not shared, or if the instance has
@@ -91,10 +93,19 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unhandled {
-    /// The kind, for which [`Builder::on`](crate::Builder::on) was not called.
+    /// The kind. If there is no `rule`, [`Builder::on`](crate::Builder::on) was not called for it.
     pub kind: String,
-    /// How long its first timer was overdue when it was looked for: more than two minutes.
+    /// Why the rule of its series cannot be read here: for example because this machine does not know its zone.
+    pub rule: Option<String>,
+    /// How long the timer was overdue when it was looked at.
     pub overdue: Duration,
+}
+
+impl Unhandled {
+    pub(crate) fn new(kind: &str, rule: Option<String>, overdue: SignedDuration) -> Self {
+        let overdue = Duration::try_from(overdue).unwrap_or(Duration::ZERO);
+        Self { kind: kind.to_owned(), rule, overdue }
+    }
 }
 
 /// How far clocks may be apart.
@@ -159,7 +170,7 @@ pub enum Symptom {
     /// [handlers](crate::Builder::concurrency) or too few timers [in memory](crate::Builder::in_memory), or the store is
     /// slow.
     Behind(Duration),
-    /// A timer is overdue, and its kind has no handler here: see [`Stats::unhandled`].
+    /// A timer is overdue, and cannot be run here: see [`Stats::unhandled`].
     Unhandled(Unhandled),
     /// So many timers were buried since the last check, for people to look at.
     Buried(u64),
@@ -204,7 +215,10 @@ impl fmt::Display for Symptom {
                 f,
                 "timers begin {behind:?} late: `concurrency` or `in_memory` is too small, or the store is slow"
             ),
-            Self::Unhandled(Unhandled { kind, overdue }) => write!(
+            Self::Unhandled(Unhandled { kind, rule: Some(why), overdue }) => {
+                write!(f, "a timer of the kind {kind:?} is overdue by {overdue:?}: {why}")
+            }
+            Self::Unhandled(Unhandled { kind, rule: None, overdue }) => write!(
                 f,
                 "a timer of the kind {kind:?} is overdue by {overdue:?}: the kind has no handler here, which `on` sets"
             ),
@@ -314,7 +328,7 @@ mod tests {
         assert_eq!(check(|now| now.buried = 2), [Symptom::Buried(2)]);
         assert_eq!(check(|now| now.damaged = 3), [Symptom::Damaged(3)]);
         assert_eq!(check(|now| now.replanned = 4), [Symptom::Replanned(4)]);
-        let unhandled = Unhandled { kind: "mail".into(), overdue: Duration::from_secs(150) };
+        let unhandled = Unhandled { kind: "mail".into(), rule: None, overdue: Duration::from_secs(150) };
         let symptoms = check(|now| now.unhandled = Some(unhandled.clone()));
         assert_eq!(symptoms, [Symptom::Unhandled(unhandled.clone())]);
     }

@@ -61,7 +61,6 @@
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
-//! | store timers elsewhere | [`store::Store`], and `conformance!` |
 //! | let something else wake far timers | [`Outside`], [`Builder::outside`] |
 //! | come from Sidekiq, Celery or `RocketMQ` | [`coming_from`] |
 //!
@@ -77,9 +76,10 @@
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
 //! | `metrics` | `metrics`: the statistics for any exporter of the crate `metrics` |
-//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another instance has taken over, the timers of this process start or stop |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
-//! | `conformance` | `conformance!`, which tests stores of your own |
+//!
+//! Events of `tracing` have the target `timingwheel_durable`: a timer is buried, an attempt is made again, a rule cannot be read,
+//! the store fails (at most once a second), a clock was set, another instance has taken over, timers start or stop.
 
 // Imports go one way, from the top down.
 //
@@ -89,7 +89,7 @@
 // | `runner`, `save`, `shared` | the two tasks, and the state that they share with the handle |
 // | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | the parts that the runner uses |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
-// | `memory`, `redb`, `postgres`, `conformance` | stores, and their tests |
+// | `memory`, `redb`, `postgres` | stores |
 // | `tables` | pure: the meaning of each call of a store, over five maps |
 // | `store`, `id`, `error` | the trait, and the types of its questions and answers |
 // | `guide` | pages without code, from the folder `docs` |
@@ -97,8 +97,6 @@
 mod backoff;
 mod builder;
 mod clock;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 mod durable;
 mod error;
 mod events;
@@ -118,6 +116,7 @@ mod redb;
 mod runner;
 mod save;
 mod shared;
+#[doc(hidden)]
 pub mod store;
 mod tables;
 mod window;
@@ -141,7 +140,7 @@ pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore}
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::{Saving, SavingSeries};
-pub use store::Saved;
+pub use store::{Buried, Counts, Failure, Near, Page, Saved, State, Stored, Taken, Which};
 pub use timingwheel_calendar::{Missed, MissedError};
 /// The client of `PostgresStore`, whose transactions timers are saved in.
 #[cfg(feature = "postgres")]

@@ -30,7 +30,6 @@
 //! | `timingwheel_durable_up` | gauge, 1 or 0 | neither `stopped` nor `lost` nor `failed` |
 //! | `timingwheel_durable_armed` | gauge | `armed` |
 //! | `timingwheel_durable_begun` | gauge | `begun` |
-//! | `timingwheel_durable_ahead_seconds` | gauge, seconds | `ahead` |
 //! | `timingwheel_durable_lease_margin_seconds` | gauge, seconds | `lease_margin` |
 //! | `timingwheel_durable_clock_offset_seconds` | gauge, seconds | `clock_offset` |
 //! | `timingwheel_durable_saved_total` | counter | `saved` |
@@ -43,7 +42,8 @@
 //! | `timingwheel_durable_snoozed_total` | counter | `snoozed` |
 //! | `timingwheel_durable_buried_total` | counter | `buried` |
 //! | `timingwheel_durable_skipped_total` | counter | `skipped` |
-//! | `timingwheel_durable_taken_back_total` | counter | `taken_back` |
+//! | `timingwheel_durable_removed_total` | counter | `removed` |
+//! | `timingwheel_durable_crashes_total` | counter | `crashes` |
 //! | `timingwheel_durable_panicked_total` | counter | `panicked` |
 //! | `timingwheel_durable_fenced_total` | counter | `fenced` |
 //! | `timingwheel_durable_replanned_total` | counter | `replanned` |
@@ -78,15 +78,12 @@ const PREFIX: &str = "timingwheel_durable";
 
 const LATENESS: &str = "timingwheel_durable_lateness_seconds";
 
-const GAUGES: [Gauge; 6] = [
+const GAUGES: [Gauge; 5] = [
     ("up", Unit::Count, "1, or 0 if durable timers were stopped or lost, or have panicked.", |stats| {
         f64::from(!stats.stopped && !stats.lost && !stats.failed)
     }),
     ("armed", Unit::Count, "Timers in memory that have not begun.", |stats| stats.armed as f64),
     ("begun", Unit::Count, "Timers that have begun and not ended.", |stats| stats.begun as f64),
-    ("ahead_seconds", Unit::Seconds, "How far ahead of their time timers are begun.", |stats| {
-        stats.ahead.as_secs_f64()
-    }),
     (
         "lease_margin_seconds",
         Unit::Seconds,
@@ -101,7 +98,7 @@ const GAUGES: [Gauge; 6] = [
     ),
 ];
 
-const COUNTERS: [Counter; 22] = [
+const COUNTERS: [Counter; 23] = [
     ("saved", "Timers that were saved.", |stats| stats.saved),
     ("save_batches", "Saves that went to the store together.", |stats| stats.save_batches),
     ("loads", "Times that the store was asked for what is near.", |stats| stats.loads),
@@ -112,7 +109,8 @@ const COUNTERS: [Counter; 22] = [
     ("snoozed", "Timers that were put off by their handlers.", |stats| stats.snoozed),
     ("buried", "Timers that were buried.", |stats| stats.buried),
     ("skipped", "Occurrences that were missed and left out.", |stats| stats.skipped),
-    ("taken_back", "Timers that were taken back after their begin.", |stats| stats.taken_back),
+    ("removed", "Timers that were cancelled while their process ended.", |stats| stats.removed),
+    ("crashes", "Attempts that are made again, as their process ended.", |stats| stats.crashes),
     ("panicked", "Handlers that panicked.", |stats| stats.panicked),
     ("fenced", "Results that were refused.", |stats| stats.fenced),
     ("replanned", "Runs of series that were planned anew.", |stats| stats.replanned),

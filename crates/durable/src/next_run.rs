@@ -77,7 +77,9 @@ pub(crate) fn first(series: Series, plan: &Plan, after: Timestamp) -> Option<Nex
     Some(Next { due, series: series.planned_after(after) })
 }
 
-fn read(series: &Series) -> Result<Plan, String> {
+/// # Errors
+/// In words, if this machine cannot read the rule: for example because it does not know its zone.
+pub(crate) fn read(series: &Series) -> Result<Plan, String> {
     series.rule.parse().map_err(|error| format!("the rule {:?} cannot be read: {error}", series.rule))
 }
 

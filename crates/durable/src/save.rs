@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::durable::{Calling, Durable};
+use crate::durable::Durable;
 use crate::error::Error;
 use crate::handler::{Kind, Payload};
 use crate::id::TimerId;
@@ -133,7 +134,7 @@ impl<'a> SavingSeries<'a> {
 
 impl Durable {
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
-        let calling = self.calling().await?;
+        let calling = self.calling()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
         check_payload(&timer.payload).map_err(Error::Payload)?;
         self.0.store.check(&timer)?;
@@ -160,19 +161,25 @@ pub(crate) struct Save {
 }
 
 /// The caller, and a mark for which a stop waits.
-type Reply = (oneshot::Sender<Result<Saved, Error>>, Calling);
+type Reply = (oneshot::Sender<Result<Saved, Error>>, TaskTrackerToken);
 
 /// Stores saves in batches. It has no store of its own, so that a store is free once its last save is answered.
 pub(crate) struct Saver {
-    pub(crate) shared: Arc<Shared>,
     pub(crate) saves: mpsc::UnboundedReceiver<Save>,
+    pub(crate) told: Told,
+}
+
+/// Who hears how saves have ended, beside their callers.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
 }
 
 impl Saver {
     /// Runs until nobody can save any more.
     pub(crate) async fn run(mut self) {
-        let _watched = Watched(Arc::clone(&self.shared));
+        let _watched = Watched(Arc::clone(&self.told.shared));
         let mut batch = Vec::new();
         while self.saves.recv_many(&mut batch, BATCH).await > 0 {
             let mut saves = batch.drain(..).peekable();
@@ -184,9 +191,46 @@ impl Saver {
                     timers.push(next.timer);
                     replies.push(next.reply);
                 }
-                match store.save(timers).await {
-                    Ok(answers) => self.saved(answers, replies),
-                    Err(error) => self.failed(&error, replies),
+                self.told.save(&store, timers, replies).await;
+            }
+        }
+    }
+}
+
+impl Told {
+    /// Stores a batch. If the store refuses one of its timers, halves of the batch find which, and only its caller gets the error.
+    async fn save(&self, store: &Arc<dyn ErasedStore>, timers: Vec<NewTimer>, replies: Vec<Reply>) {
+        let mut batches = vec![(timers, replies)];
+        while let Some((mut timers, mut replies)) = batches.pop() {
+            let all = if timers.len() > 1 { timers.clone() } else { std::mem::take(&mut timers) };
+            match store.clone().save(all).await {
+                Ok(answers) => self.saved(answers, replies),
+                // Somebody holds one of the keys. Each timer with a key waits alone, and nobody waits for it here.
+                Err(error) if timers.len() > 1 && error.is_locked() => {
+                    let mut plain = (Vec::new(), Vec::new());
+                    for (timer, reply) in timers.into_iter().zip(replies) {
+                        if timer.key.is_none() {
+                            plain.0.push(timer);
+                            plain.1.push(reply);
+                        } else {
+                            let (told, saving) = (self.clone(), Arc::clone(store).save(vec![timer]));
+                            tokio::spawn(async move {
+                                match saving.await {
+                                    Ok(answers) => told.saved(answers, vec![reply]),
+                                    Err(error) => told.failed(&error, vec![reply]),
+                                }
+                            });
+                        }
+                    }
+                    if !plain.0.is_empty() {
+                        batches.push(plain);
+                    }
+                }
+                Err(error) if timers.is_empty() || error.is_transient() => self.failed(&error, replies),
+                Err(_) => {
+                    let half = timers.len() / 2;
+                    let rest = (timers.split_off(half), replies.split_off(half));
+                    batches.extend([rest, (timers, replies)]);
                 }
             }
         }

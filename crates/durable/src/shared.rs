@@ -21,8 +21,6 @@ pub(crate) struct Shared {
     offset_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
-    /// Each cancel holds one more of it from before it asks the store. So an end that the store records after that sees it.
-    pub(crate) cancels: Arc<()>,
     /// The kinds that have a handler here.
     kinds: BTreeSet<&'static str>,
     /// The kinds without one that an event has named.
@@ -54,7 +52,6 @@ impl Shared {
             offset_us: AtomicI64::new(0),
             events: Events::default(),
             stats: Mutex::default(),
-            cancels: Arc::default(),
             kinds,
             told_of: Mutex::default(),
         }
@@ -79,7 +76,18 @@ impl Shared {
         SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_offset(&self, offset: SignedDuration) {
+    /// The store's clock showed `clock` at some time between `before` and `after`. So it is known only within these: if the offset
+    /// may be right it stays, and otherwise it becomes the least that may be, so that no timer is early. Returns whether it changed.
+    pub(crate) fn compare(&self, (before, after): (Timestamp, Timestamp), clock: Timestamp) -> bool {
+        let (least, most) = (clock.duration_since(after), clock.duration_since(before));
+        let is_wrong = !(least..=most).contains(&self.offset());
+        if is_wrong {
+            self.set_offset(least);
+        }
+        is_wrong
+    }
+
+    fn set_offset(&self, offset: SignedDuration) {
         let micros = i64::try_from(offset.as_micros()).unwrap_or(0);
         self.offset_us.store(micros, Ordering::Relaxed);
         self.stats().clock_offset = offset;

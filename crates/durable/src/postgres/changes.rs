@@ -1,5 +1,5 @@
 //! The calls that save, cancel and move timers, retry or delete buried ones, begin timers and end attempts. Their meaning is in
-//! `sql/tables_and_functions_1.sql`: a begin and an end that are refused are refused there.
+//! `sql/functions.sql`: a begin and an end that are refused are refused there.
 
 use std::collections::HashSet;
 
@@ -27,7 +27,8 @@ pub(super) fn name(which: &Which) -> Name {
     }
 }
 
-/// Saves timers that the store has [checked](crate::store::Store::check).
+/// Saves timers that the store has [checked](crate::store::Store::check), in one statement. If somebody holds one of their keys, a
+/// batch fails soon as [locked](PostgresError::is_locked), and has done nothing; one timer alone waits.
 pub(super) async fn save(connections: &Connections, timers: &[NewTimer]) -> Result<Vec<Saved>> {
     let mut answers: Vec<Saved> = timers.iter().map(|timer| Saved::Stored(timer.id)).collect();
     if timers.is_empty() {
@@ -52,6 +53,7 @@ pub(super) async fn save(connections: &Connections, timers: &[NewTimer]) -> Resu
         (&column(&all, |(_, timer)| timer.is_over), Type::BOOL_ARRAY),
         (&i32::try_from(plain).unwrap_or(i32::MAX), Type::INT4),
     ];
+    let save_one = if timers.len() > 1 { "save_among_others" } else { "save_one" };
     let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
             null::bigint as num \
         from timingwheel.save($1[:$11], $2[:$11], $3[:$11], $4[:$11], $5[:$11], $6[:$11], $7[:$11]) \
@@ -62,7 +64,8 @@ pub(super) async fn save(connections: &Connections, timers: &[NewTimer]) -> Resu
             (due, number, kind, payload, rule, missed, standing, key, replaces, over, n) \
         cross join lateral timingwheel.save_one( \
             a.due, a.number, a.kind, a.payload, a.key, a.rule, a.missed, a.standing, a.replaces, a.over) s";
-    for row in &connections.ask(statement, &parameters).await? {
+    let statement = statement.replace("save_one", save_one);
+    for row in &connections.ask(&statement, &parameters).await? {
         let n: i64 = get(row, "n")?;
         let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| all.get(plain + n)) else {
             continue;
@@ -132,14 +135,24 @@ pub(super) async fn reschedule(connections: &Connections, which: &Which, due_ms:
     }
 }
 
-pub(super) async fn unbury(connections: &Connections, timer: TimerId, due: Option<i64>) -> Result<Taken> {
-    let number = number(timer);
-    let parameters = [(&timer.due_ms as _, Type::INT8), (&number as _, Type::INT8), (&due as _, Type::INT8)];
-    let rows = connections.ask("select * from timingwheel.unbury_one($1, $2, $3)", &parameters).await?;
+pub(super) async fn unbury(
+    connections: &Connections,
+    timer: TimerId,
+    due: Option<i64>,
+    new_number: u64,
+) -> Result<Taken> {
+    let (number, new_number) = (number(timer), new_number.cast_signed());
+    let parameters = [
+        (&timer.due_ms as _, Type::INT8),
+        (&number as _, Type::INT8),
+        (&due as _, Type::INT8),
+        (&new_number as _, Type::INT8),
+    ];
+    let rows = connections.ask("select * from timingwheel.unbury_one($1, $2, $3, $4)", &parameters).await?;
     let row = only(&rows)?;
     Ok(match (get::<i32>(row, "answer")?, due) {
         (0, _) => Taken::NotFound,
-        (1, Some(due_ms)) => Taken::Stored(Near { due_ms, id: timer }),
+        (1, Some(due_ms)) => Taken::Stored(near(due_ms, timer.due_ms, get(row, "num")?)),
         (2, _) => Taken::Deleted,
         (3, _) => Taken::KeyTaken(id(get(row, "first")?, get(row, "num")?)),
         (other, _) => return Err(unknown("unbury", other)),
@@ -166,13 +179,25 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
     let places = Places::of(timers.iter().copied());
     let [dues, numbers, firsts] = places.parameters();
-    let parameters = [(&epoch as _, Type::INT8), dues, numbers, firsts, (&kinds as _, Type::TEXT_ARRAY)];
-    let statement = "select * from timingwheel.begin_timers(timingwheel.in_time($1, $6), $2, $3, $4, $5)";
+    let token = inner.owned.token(owner.epoch);
+    let parameters = [
+        (&epoch as _, Type::INT8),
+        dues,
+        numbers,
+        firsts,
+        (&kinds as _, Type::TEXT_ARRAY),
+        (&token as _, Type::INT8),
+    ];
+    let statement = "select * from timingwheel.begin_timers(timingwheel.in_time($1, $6, $7), $2, $3, $4, $5)";
     let rows = inner.ask_in_time(owner, statement, &parameters).await?;
     let mut unreadable = HashSet::new();
     for row in &rows {
         let n: i64 = get(row, "n")?;
         let Some(place) = usize::try_from(n - 1).ok().filter(|place| *place < timers.len()) else { continue };
+        if get::<Option<&str>>(row, "kind")?.is_none() {
+            answers[place] = Begun::Cancelled;
+            continue;
+        }
         let attempt = attempts(get(row, "attempts")?);
         let state = State::Begun { epoch: owner.epoch, attempt };
         match inner.readable(timers[place].id, stored(row, timers[place], state)) {
@@ -186,7 +211,7 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     if rows.len() == timers.len() {
         return Ok(answers);
     }
-    let statement = "select * from timingwheel.why_not($1, $2, $3, $4, $5)";
+    let statement = "select * from timingwheel.why_not(timingwheel.instance($1, $6), $2, $3, $4, $5)";
     let told = inner.connections.ask(statement, &parameters).await?;
     let row = only(&told)?;
     if !get::<bool>(row, "alive")? {
@@ -256,7 +281,7 @@ async fn settle_both(
     let end_places = Places::of(ends.iter().map(|(_, ended)| ended.timer));
     let [done_dues, done_numbers, done_firsts] = done_places.parameters();
     let [end_dues, end_numbers, end_firsts] = end_places.parameters();
-    let epoch = owner.epoch.cast_signed();
+    let (epoch, token) = (owner.epoch.cast_signed(), inner.owned.token(owner.epoch));
     let attempts = |ends| column(ends, |(_, ended): &End<'_>| ended.attempt.cast_signed());
     let versions = |ends| column(ends, |(_, ended): &End<'_>| ended.version.cast_signed());
     let puts = column(ends, |(_, ended)| ended.change.put());
@@ -265,7 +290,8 @@ async fn settle_both(
     let changes = column(ends, |(_, ended)| match ended.change {
         Change::Delete => 0,
         Change::Put(_) => 1,
-        Change::Bury { .. } => 2,
+        Change::Bury { was_called: true, .. } => 2,
+        Change::Bury { was_called: false, .. } => 3,
     });
     let errors = column(ends, |(_, ended)| match &ended.change {
         Change::Delete => None,
@@ -273,10 +299,10 @@ async fn settle_both(
         Change::Bury { reason, .. } => Some(readable(reason)),
     });
     let statement = "select n, null::int as answer \
-        from timingwheel.settle_done(timingwheel.in_time($1, $20), $2, $3, $4, $5, $6) as n \
+        from timingwheel.settle_done(timingwheel.in_time($1, $20, $21), $2, $3, $4, $5, $6) as n \
         union all \
         select a.n, timingwheel.settle_one( \
-            timingwheel.in_time($1, $20), a.due, a.number, a.first, a.attempt, a.version, a.change, a.error, \
+            timingwheel.in_time($1, $20, $21), a.due, a.number, a.first, a.attempt, a.version, a.change, a.error, \
             a.put_due, a.put_first, a.put_attempts, a.rule, a.missed, a.standing, false) \
         from unnest($7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) with ordinality as a \
             (due, number, first, attempt, version, change, error, put_due, put_first, put_attempts, rule, missed, \
@@ -305,6 +331,7 @@ async fn settle_both(
                 (&rules, Type::TEXT_ARRAY),
                 (&missed, Type::TEXT_ARRAY),
                 (&standings, Type::TEXT_ARRAY),
+                (&token, Type::INT8),
             ],
         )
         .await?;

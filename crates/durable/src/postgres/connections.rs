@@ -2,16 +2,17 @@
 //! late.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Row, Socket};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Row, Socket};
 
 use super::options::Schema;
 use super::{Inner, PostgresError, PostgresOptions, Result, convert, only};
@@ -25,6 +26,9 @@ const TRIES: u32 = 5;
 
 pub(super) struct Connections {
     pool: Pool,
+    /// A connection of its own for the lease: users' calls, which may wait for locks, do not hold it up.
+    of_lease: Pool,
+    cancel: Cancel,
     pub(super) schema: Schema,
     timeout: Duration,
     listen: Listen,
@@ -49,6 +53,9 @@ fn address(config: &Config) -> String {
 /// A connection, and the notifications on it.
 pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
 
+/// Tells the server that nobody waits for a statement any more.
+type Cancel = Arc<dyn Fn(CancelToken) -> BoxFuture<'static, ()> + Send + Sync>;
+
 type Listen = Box<dyn Fn() -> BoxFuture<'static, Result<Listening, PostgresError>> + Send + Sync>;
 
 impl Connections {
@@ -60,10 +67,31 @@ impl Connections {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let PostgresOptions { config, connections, timeout, schema, .. } = options;
-        let fast = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(config.clone(), tls.clone(), fast);
-        let built = Pool::builder(manager).max_size(*connections).build();
-        let pool = built.map_err(|error| PostgresError::Setting(error.to_string()))?;
+        // No statement outlives its caller by more than its own limit, also where a cancel is lost. A pooler would hand these
+        // settings to others.
+        let millis = timeout.as_millis();
+        let limits = format!(
+            "set statement_timeout = {millis}; set lock_timeout = {millis}; set standard_conforming_strings = on"
+        );
+        let limits: Arc<str> = if options.listens { limits.into() } else { "".into() };
+        let pool = |size| {
+            let fast = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+            let manager = Manager::from_config(config.clone(), tls.clone(), fast);
+            let limits = Arc::clone(&limits);
+            let limit = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
+                let limits = Arc::clone(&limits);
+                Box::pin(async move { client.batch_execute(&limits).await.map_err(HookError::Backend) })
+            });
+            let built = Pool::builder(manager).max_size(size).post_create(limit).build();
+            built.map_err(|error| PostgresError::Setting(error.to_string()))
+        };
+        let (pool, of_lease) = (pool(*connections)?, pool(1)?);
+        let of_cancel = tls.clone();
+        let cancel: Cancel = Arc::new(move |token| {
+            let tls = of_cancel.clone();
+            // If it does not arrive, the statement has its own limit.
+            Box::pin(async move { drop(token.cancel_query(tls).await) })
+        });
         let (config, address) = (config.clone(), address(config));
         let to = address.clone();
         let listen: Listen = Box::new(move || {
@@ -86,7 +114,7 @@ impl Connections {
                 Ok((client, hears))
             })
         });
-        Ok(Self { pool, schema: schema.clone(), timeout: *timeout, listen, address })
+        Ok(Self { pool, of_lease, cancel, schema: schema.clone(), timeout: *timeout, listen, address })
     }
 
     /// One statement.
@@ -100,16 +128,40 @@ impl Connections {
         statement: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
+        self.ask_on(&self.pool, limit, statement, parameters).await
+    }
+
+    /// One statement on the connection for the lease.
+    pub(super) async fn ask_for_lease(
+        &self,
+        limit: Duration,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        self.ask_on(&self.of_lease, limit, statement, parameters).await
+    }
+
+    /// The limit counts from when there is a connection, for which the call waits as long at the most.
+    async fn ask_on(
+        &self,
+        pool: &Pool,
+        limit: Duration,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
         let (statement, mut tries) = (self.schema.of(statement), 1);
         loop {
-            let mut taken = Taken(None);
-            let asked = async {
-                let client = taken.0.insert(self.get().await?);
-                Ok(client.query_typed(&statement, parameters).await?)
-            };
-            let Ok(answer) = timeout(limit, asked).await else { return Err(PostgresError::TimedOut(limit)) };
-            // Back to the pool.
-            drop(taken.0.take());
+            let timed_out = |_| PostgresError::TimedOut(limit);
+            let object = timeout(limit, self.get_from(pool)).await.map_err(timed_out)??;
+            let mut taken = Taken { object: Some(object), cancel: Arc::clone(&self.cancel) };
+            let Some(client) = &taken.object else { unreachable!("it was put in") };
+            let asked = timeout(limit, client.query_typed(&statement, parameters)).await;
+            let answer = asked.map_err(timed_out)?.map_err(PostgresError::from);
+            let object = taken.object.take();
+            if answer.as_ref().is_err_and(PostgresError::is_read_only) {
+                // Another server may have taken over: the next call looks for it.
+                drop(object.map(Object::take));
+            }
             match answer {
                 Err::<_, PostgresError>(error) if error.is_conflict() && tries < TRIES => {
                     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
@@ -121,7 +173,11 @@ impl Connections {
     }
 
     pub(super) async fn get(&self) -> Result<Object> {
-        self.pool.get().await.map_err(|error| match error {
+        self.get_from(&self.pool).await
+    }
+
+    async fn get_from(&self, pool: &Pool) -> Result<Object> {
+        pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => PostgresError::Unreached { address: self.address.clone(), error },
             other => PostgresError::Setting(other.to_string()),
         })
@@ -137,13 +193,20 @@ impl Connections {
 }
 
 /// A connection in use. If its call is given up, the connection is closed: otherwise the next call would wait for the answer to
-/// the first.
-struct Taken(Option<Object>);
+/// the first. The server is told to give the statement up too.
+struct Taken {
+    object: Option<Object>,
+    cancel: Cancel,
+}
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
+        if let Some(object) = self.object.take() {
+            let token = object.cancel_token();
             drop(Object::take(object));
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn((self.cancel)(token));
+            }
         }
     }
 }
@@ -177,7 +240,8 @@ impl Inner {
         statement: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        let until = self.owned.valid_until_us(owner.epoch, self.options.timeout);
+        // Twice: the call may wait for a connection.
+        let until = self.owned.valid_until_us(owner.epoch, self.options.timeout.saturating_mul(2));
         let mut all = parameters.to_vec();
         all.push((&until, Type::INT8));
         self.connections.ask(statement, &all).await

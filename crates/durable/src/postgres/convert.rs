@@ -96,6 +96,7 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored> {
         key: get(row, "key")?,
         series: series(row)?,
         attempts: attempts(get(row, "attempts")?),
+        crashes: attempts(get(row, "crashes")?),
         failures: failures.map(|(attempt, error)| Failure { attempt: attempts(attempt), error }).collect(),
         // Nobody changes a buried timer.
         ending: if is_buried { false } else { get(row, "ending")? },

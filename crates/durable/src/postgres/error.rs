@@ -38,6 +38,13 @@ pub enum PostgresError {
         /// The newest that this version knows.
         known: i32,
     },
+    /// The tables in the database are of an older format, and the program was told not to migrate them.
+    Old {
+        /// Their format.
+        version: i32,
+        /// The format that this version needs.
+        known: i32,
+    },
     /// The tables are not there, and the program was told not to create them.
     NoTables,
     /// The timer is not this instance's any more. The transaction must not be committed.
@@ -76,6 +83,21 @@ impl PostgresError {
         }
     }
 
+    /// Whether the statement waited too long for a lock, and did nothing.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Client(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
+    }
+
+    /// Whether the functions are of another format.
+    pub(super) fn is_unknown_function(&self) -> bool {
+        matches!(self, Self::Client(error) if error.code() == Some(&SqlState::UNDEFINED_FUNCTION))
+    }
+
+    /// Whether the connection is of no use: its server only reads.
+    pub(super) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Client(error) if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION))
+    }
+
     /// Whether nothing of the statement was done, and the same one may succeed now.
     pub(super) fn is_conflict(&self) -> bool {
         let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
@@ -95,6 +117,10 @@ impl fmt::Display for PostgresError {
             Self::Format { oldest, known } => write!(
                 f,
                 "the tables must work with programs of format {known} or older, got those that need {oldest}"
+            ),
+            Self::Old { version, known } => write!(
+                f,
+                "the tables must be of format {known}, got {version}: call PostgresStore::migrate, or let connect do it"
             ),
             Self::NoTables => f.write_str("the tables of timers are not there, and were not to be created"),
             Self::Lost => f.write_str("the timer is not this instance's any more: roll the transaction back"),

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::types::Type;
 
@@ -141,7 +140,7 @@ impl Inner {
     /// A timer is stored that may be another instance's. Its owner is told a moment after the commit. Within the commit, the
     /// notification would hold a lock of the whole server.
     pub(super) fn note(self: &Arc<Self>, near: Near) {
-        let due_in = near.due_ms.saturating_sub(Timestamp::now().as_millisecond());
+        let due_in = near.due_ms.saturating_sub(self.owned.any_now_ms());
         if due_in < SOON_MS && !self.owned.is_of_the_only_one(near) {
             self.tell(shard(near.id.unique), near.due_ms);
         }

@@ -1,5 +1,5 @@
 //! The calls by which an instance joins, renews its lease and leaves, and the shards that it owns as far as it knows. The
-//! functions `share_out` and `renew` in `sql/tables_and_functions_1.sql` decide which instance owns which shard.
+//! functions `share_out` and `renew` in `sql/functions.sql` decide which instance owns which shard.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,12 +11,16 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
 use super::convert::{SHARDS, is_among, shards};
-use super::{Inner, Result, convert, only};
+use super::{Inner, PostgresError, Result, convert, only, options};
 use crate::id::{millis, timestamp};
 use crate::store::{Kinds, Near, Owner, Renewed, Standing};
 
 /// How long an instance that leaves tries to send its hints, and to give back the timers that it has begun.
 pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
+
+/// The lease until the first renewal, which follows at once. So if the answer to a join is lost, the instance that nobody is
+/// keeps its shards for no longer.
+const FIRST_LEASE: Duration = Duration::from_secs(10);
 
 fn lease_ms(lease: Duration) -> i64 {
     i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, 1 << 42)
@@ -25,36 +29,43 @@ fn lease_ms(lease: Duration) -> i64 {
 impl Inner {
     pub(super) async fn join(&self, lease: Duration, works: bool) -> Result<Owner> {
         let Inner { connections, options, owned, .. } = self;
+        // Of its own generator: the one of each thread may have a seed that a test or a program has set.
+        let token = fastrand::Rng::new().i64(..);
         let rows = connections
-            .ask(
-                "select timingwheel.join_instance($1, $2, $3, $4) as epoch",
+            .ask_for_lease(
+                options.timeout,
+                "select * from timingwheel.join_instance($1, $2, $3, $4, $5)",
                 &[
-                    (&lease_ms(lease), Type::INT8),
+                    (&lease_ms(lease.min(FIRST_LEASE)), Type::INT8),
                     (&options.name, Type::TEXT),
                     (&options.is_sole, Type::BOOL),
                     (&works, Type::BOOL),
+                    (&token, Type::INT8),
                 ],
             )
             .await?;
-        let epoch = convert::get::<i64>(only(&rows)?, "epoch")?.cast_unsigned();
-        owned.insert(epoch, lease, works);
+        let row = only(&rows)?;
+        let epoch = convert::get::<i64>(row, "epoch")?.cast_unsigned();
+        owned.insert(epoch, token, lease, works);
+        owned.set_clock(epoch, convert::get(row, "now_us")?);
         Ok(Owner { epoch })
     }
 
     pub(super) async fn leave(&self, owner: Owner) -> Result<u64> {
+        let token = self.owned.token(owner.epoch);
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
         let Inner { connections, options, .. } = self;
         let epoch = owner.epoch.cast_signed();
         // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,
         // because the shards wait for it.
-        let give_back = "select timingwheel.give_back($1) as given_back";
+        let give_back = "select timingwheel.give_back($1, $2) as given_back";
         let limit = options.timeout.min(GIVE_BACK);
-        let parameters = [(&epoch as _, Type::INT8)];
+        let parameters = [(&epoch as _, Type::INT8), (&token as _, Type::INT8)];
         let giving_back = connections.ask_within(limit, give_back, &parameters);
         // The program may end with this owner, so the hints are sent.
         let (_, given_back) = join(timeout(limit, self.send_notes()), giving_back).await;
-        connections.ask("select timingwheel.leave($1)", &[(&epoch, Type::INT8)]).await?;
+        connections.ask_for_lease(options.timeout, "select timingwheel.leave($1, $2)", &parameters).await?;
         match given_back {
             Ok(rows) => Ok(convert::get::<i64>(only(&rows)?, "given_back")?.cast_unsigned()),
             Err(_) => Ok(0),
@@ -78,10 +89,26 @@ impl Inner {
         let limit = options.timeout.min(own.lease / 3);
         let (epoch, lease) = (owner.epoch.cast_signed(), lease_ms(own.lease));
         let from = from.map(millis);
-        let parameters = [(&epoch as _, Type::INT8), (&lease as _, Type::INT8), (&from as _, Type::INT8)];
-        let statement = "select * from timingwheel.renew($1, $2, $3)";
-        let rows = connections.ask_within(limit, statement, &parameters).await?;
+        let parameters = [
+            (&epoch as _, Type::INT8),
+            (&self.owned.token(owner.epoch) as _, Type::INT8),
+            (&lease as _, Type::INT8),
+            (&from as _, Type::INT8),
+        ];
+        let statement = "select * from timingwheel.renew($1, $2, $3, $4)";
+        let rows = match connections.ask_for_lease(limit, statement, &parameters).await {
+            // A newer format has other functions.
+            Err(error) if error.is_unknown_function() => {
+                options::check(connections).await?;
+                return Err(error);
+            }
+            rows => rows?,
+        };
         let row = only(&rows)?;
+        let oldest: i32 = convert::get(row, "oldest")?;
+        if oldest > options::KNOWN {
+            return Err(PostgresError::Format { oldest, known: options::KNOWN });
+        }
         if !convert::get::<bool>(row, "alive")? {
             owned.remove(owner.epoch);
             self.hears_no_more(owner).await;
@@ -139,29 +166,40 @@ pub(super) struct Owned {
 
 /// The owners that have joined by this store: mostly one.
 #[derive(Debug, Default)]
-pub(super) struct OwnedShards(RwLock<HashMap<u64, Owned>>);
+pub(super) struct OwnedShards {
+    owners: RwLock<HashMap<u64, Owned>>,
+    /// Also of owners that are none any more: they may still tell how their attempts ended.
+    tokens: RwLock<HashMap<u64, i64>>,
+}
 
 impl OwnedShards {
-    pub(super) fn insert(&self, epoch: u64, lease: Duration, works: bool) {
+    pub(super) fn insert(&self, epoch: u64, token: i64, lease: Duration, works: bool) {
+        self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, token);
         let of_owner = Owned { lease, works, shards: 0, kinds: Arc::default(), clock: None };
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
+        self.owners.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
+    }
+
+    /// Drawn at random as the owner joined: after a restore another instance may have its epoch, and never this. `None` if it has
+    /// joined by another store.
+    pub(super) fn token(&self, epoch: u64) -> Option<i64> {
+        self.tokens.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).copied()
     }
 
     pub(super) fn remove(&self, epoch: u64) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&epoch);
+        self.owners.write().unwrap_or_else(PoisonError::into_inner).remove(&epoch);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.owners.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     pub(super) fn of(&self, epoch: u64) -> Option<Owned> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
+        self.owners.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
     }
 
     /// `None` if there is no such owner.
     fn change<T>(&self, epoch: u64, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).get_mut(&epoch).map(change)
+        self.owners.write().unwrap_or_else(PoisonError::into_inner).get_mut(&epoch).map(change)
     }
 
     /// Returns the shards before.
@@ -176,11 +214,20 @@ impl OwnedShards {
 
     /// The time by the clock of the database, as far as that is known here.
     pub(super) fn now_ms(&self, epoch: u64) -> i64 {
-        let Some((at, shown_us)) = self.of(epoch).and_then(|of_owner| of_owner.clock) else {
-            return Timestamp::now().as_millisecond();
-        };
+        self.clock(epoch).unwrap_or_else(Timestamp::now).as_millisecond()
+    }
+
+    /// The same, for whatever owner: all have one database.
+    pub(super) fn any_now_ms(&self) -> i64 {
+        let epoch = self.owners.read().unwrap_or_else(PoisonError::into_inner).keys().next().copied();
+        epoch.map_or_else(|| Timestamp::now().as_millisecond(), |epoch| self.now_ms(epoch))
+    }
+
+    /// The time by the clock of the database. `None` if there is no such owner.
+    pub(super) fn clock(&self, epoch: u64) -> Option<Timestamp> {
+        let (at, shown_us) = self.of(epoch)?.clock?;
         let passed = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
-        shown_us.saturating_add(passed) / 1_000
+        Timestamp::from_microsecond(shown_us.saturating_add(passed)).ok()
     }
 
     /// If a statement is sent now: when nobody waits for it any more, by the clock of the database.
@@ -202,7 +249,7 @@ impl OwnedShards {
 
     /// Whether the only owner that has joined by this store has the timer. Of several owners, each tells only its own runner.
     pub(super) fn is_of_the_only_one(&self, near: Near) -> bool {
-        let owned = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let owned = self.owners.read().unwrap_or_else(PoisonError::into_inner);
         owned.len() == 1 && owned.values().all(|of_owner| is_among(of_owner.shards, near))
     }
 
@@ -240,7 +287,7 @@ mod tests {
     #[test]
     fn what_is_due_soon_and_known_is_in_a_shard_of_the_instances_own_and_the_rest_is_spread() {
         let owned = OwnedShards::default();
-        owned.insert(7, Duration::from_secs(1), true);
+        owned.insert(7, 1, Duration::from_secs(1), true);
         assert_eq!([1, 0b1010_0001].map(|shards| owned.set_shards(7, shards)), [Some(0), Some(1)]);
         let kinds: Kinds = Arc::new(BTreeSet::from(["known".to_owned()]));
         owned.set_kinds(7, &kinds);
@@ -252,14 +299,14 @@ mod tests {
         assert_eq!(shards(10, "unknown").len(), 64);
         let near = Near::from(TimerId { due_ms: 1, unique: owned.number(7, 9, 10, "known") });
         assert!(owned.has(7, near) && owned.is_of_the_only_one(near) && !owned.has(8, near));
-        owned.insert(8, Duration::from_secs(1), true);
+        owned.insert(8, 2, Duration::from_secs(1), true);
         assert!(!owned.is_of_the_only_one(near), "another one's runner does not hear of it");
     }
 
     #[test]
     fn a_statement_that_may_take_for_ever_is_always_in_time() {
         let owned = OwnedShards::default();
-        owned.insert(7, Duration::from_secs(1), true);
+        owned.insert(7, 1, Duration::from_secs(1), true);
         owned.set_clock(7, 1_000_000);
         assert!(owned.valid_until_us(7, Duration::from_secs(1)).is_some_and(|until| until >= 2_000_000));
         assert_eq!(owned.valid_until_us(7, Duration::MAX), None);

@@ -1,6 +1,6 @@
 //! The store in PostgreSQL, which several instances share.
 
-// The decisions of each call are in SQL, in `sql/tables_and_functions_1.sql`. The files here send the calls, and read the answers:
+// The decisions of each call are in SQL, in `sql/functions.sql`. The files here send the calls, and read the answers:
 //
 // | file | what it has |
 // |---|---|
@@ -43,7 +43,6 @@ pub use error::PostgresError;
 use hints::Hints;
 use membership::OwnedShards;
 pub use options::PostgresOptions;
-pub(crate) use options::Schema;
 pub use user_transaction::InTransaction;
 
 type Result<T, E = PostgresError> = std::result::Result<T, E>;
@@ -54,8 +53,8 @@ type Result<T, E = PostgresError> = std::result::Result<T, E>;
 /// The timers are divided into 64 shards. One instance owns each shard: see [many instances](crate::many_instances). An
 /// instance that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
 ///
-/// When a call has answered, it is as durable as the database's `synchronous_commit` makes it. Each call is one
-/// statement without preparation, so a pooler may stand between the program and the database.
+/// When a call has answered, it is as durable as the database's `synchronous_commit` makes it. Calls are
+/// statements without preparation, so a pooler may stand between the program and the database.
 ///
 /// # Examples
 ///
@@ -94,7 +93,7 @@ impl Inner {
 }
 
 impl PostgresStore {
-    /// Connects to a database without TLS, and creates the tables where they are missing.
+    /// Connects to a database without TLS, creates the tables where they are missing, and migrates those of an older format.
     ///
     /// # Cancel safety
     /// It can be dropped and called again.
@@ -121,22 +120,38 @@ impl PostgresStore {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let connections = Connections::new(&options, tls)?;
-        let prepared = timeout(options.timeout, options::prepare(&connections, options.creates)).await;
-        prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
+        let prepared = options::prepare(&connections, options.creates);
+        timeout(options.timeout, prepared).await.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
         let (owned, hints) = (OwnedShards::default(), Hints::default());
         let damaged = Mutex::default();
         Ok(Self(Arc::new(Inner { connections, options, owned, hints, damaged })))
     }
 
-    /// The SQL that creates the tables, for people who run it by hand. For another schema than `timingwheel` use
-    /// [`PostgresOptions::tables`].
-    #[must_use]
-    pub const fn tables() -> &'static str {
-        options::FIRST
+    /// Creates the tables where they are missing, migrates those of an older format, and returns the format. Each step is a
+    /// transaction, and one program at a time takes it. It needs the right to create and to alter them;
+    /// [`PostgresOptions::create`] tells the programs that lack it.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn migrate<T>(options: PostgresOptions, tls: T) -> Result<i32, PostgresError>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send + Sync,
+        T::TlsConnect: Send + Sync,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        options::prepare(&Connections::new(&options, tls)?, true).await?;
+        Ok(options::KNOWN)
     }
 
-    pub(crate) fn schema(&self) -> &Schema {
-        &self.0.options.schema
+    /// The SQL of all migrations, for people who run it by hand or by a tool of their own. For another schema than
+    /// `timingwheel`, and for one migration at a time, use [`PostgresOptions::migrations`].
+    #[must_use]
+    pub fn tables() -> String {
+        options::MIGRATIONS.concat() + options::FUNCTIONS
     }
 }
 
@@ -188,7 +203,13 @@ impl Store for PostgresStore {
         let Inner { connections, owned, .. } = &*self.0;
         owned.set_kinds(owner.epoch, &ask.kinds);
         let shards = owned.of(owner.epoch).map_or(0, |own| own.shards.count_ones());
-        reads::load(connections, owner, &ask, if shards == 0 { 64 } else { shards }).await
+        reads::load(
+            connections,
+            (owner, owned.token(owner.epoch)),
+            &ask,
+            if shards == 0 { 64 } else { shards },
+        )
+        .await
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
@@ -223,8 +244,8 @@ impl Store for PostgresStore {
         Ok(answer)
     }
 
-    async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken> {
-        let answer = changes::unbury(&self.0.connections, id, due.map(millis)).await?;
+    async fn unbury(&self, id: TimerId, due: Option<Timestamp>, number: u64) -> Result<Taken> {
+        let answer = changes::unbury(&self.0.connections, id, due.map(millis), number).await?;
         if let Taken::Stored(near) = answer {
             self.0.note(near);
         }
@@ -261,8 +282,12 @@ impl Store for PostgresStore {
         self.0.owned.has(owner.epoch, timer)
     }
 
+    fn clock(&self, owner: Owner) -> Option<Timestamp> {
+        self.0.owned.clock(owner.epoch)
+    }
+
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
-        let due_in = millis(due).saturating_sub(Timestamp::now().as_millisecond());
+        let due_in = millis(due).saturating_sub(self.0.owned.now_ms(owner.epoch));
         self.0.owned.number(owner.epoch, count, due_in, kind)
     }
 }

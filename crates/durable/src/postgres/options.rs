@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Config;
+use tokio_postgres::config::TargetSessionAttrs;
 
 use super::connections::Connections;
 use super::{PostgresError, Result};
@@ -30,7 +31,12 @@ impl PostgresOptions {
     pub fn new(url: &str) -> Result<Self, PostgresError> {
         // The text is not told: it may have a password in it.
         let config = url.parse::<Config>().map_err(|error| {
-            PostgresError::Setting(format!("an address must be as postgres://user@host/database: {error}"))
+            // The client's cause names an option that it does not know.
+            let cause =
+                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            PostgresError::Setting(format!(
+                "an address must be as postgres://user@host/database: {error}{cause}"
+            ))
         })?;
         Ok(Self::of(config))
     }
@@ -40,6 +46,21 @@ impl PostgresOptions {
     pub fn of(mut config: Config) -> Self {
         if config.get_application_name().is_none() {
             config.application_name("timingwheel-durable");
+        }
+        // A peer that is gone without a word is noticed in some ten seconds, and a host that is silent hides no other one.
+        config
+            .keepalives_idle(Duration::from_secs(5))
+            .keepalives_interval(Duration::from_secs(2))
+            .keepalives_retries(3);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(10));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(3));
+        }
+        // Of several hosts, the one that takes writes.
+        if config.get_hosts().len() > 1 {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
         Self {
@@ -54,7 +75,7 @@ impl PostgresOptions {
         }
     }
 
-    /// How many connections are open at the most, beside the one that listens. Unless it is set, 4; at least 2.
+    /// How many connections calls share at the most. The lease has one more, and another one listens. Unless it is set, 4; at least 2.
     #[must_use]
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most.max(2);
@@ -91,7 +112,8 @@ impl PostgresOptions {
         self
     }
 
-    /// Whether the tables are created where they are missing. Unless it is set, they are.
+    /// Whether a connect creates the tables where they are missing, and migrates those of an older format. Unless it is set, it
+    /// does. If not, it fails unless somebody has called [`migrate`](super::PostgresStore::migrate) or has run the SQL.
     #[must_use]
     pub fn create(mut self, creates: bool) -> Self {
         self.creates = creates;
@@ -110,10 +132,15 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// The file that creates the tables, for this schema: see [`PostgresStore::tables`](super::PostgresStore::tables).
+    /// The migrations, for this schema, from that to format 1 on. Each is a transaction of its own. The last ends with the
+    /// functions, which replace those of older formats.
     #[must_use]
-    pub fn tables(&self) -> String {
-        self.schema.of(FIRST).into_owned()
+    pub fn migrations(&self) -> Vec<String> {
+        let mut all: Vec<_> = MIGRATIONS.iter().map(|sql| self.schema.of(sql).into_owned()).collect();
+        if let Some(last) = all.last_mut() {
+            last.push_str(&self.schema.of(FUNCTIONS));
+        }
+        all
     }
 }
 
@@ -169,50 +196,87 @@ impl Schema {
 }
 
 /// The newest format that this version knows.
-pub(super) const KNOWN: i32 = 1;
+pub(super) const KNOWN: i32 = 2;
 
-pub(super) const FIRST: &str = include_str!("sql/tables_and_functions_1.sql");
+/// From each format to the next.
+pub(super) const MIGRATIONS: [&str; KNOWN as usize] =
+    [include_str!("sql/migration_1.sql"), include_str!("sql/migration_2.sql")];
 
-/// Creates the tables where they are missing. Tables of a newer format are left as they are, if they work with this version.
+/// Of the newest format. They replace those of any other.
+pub(super) const FUNCTIONS: &str = include_str!("sql/functions.sql");
+
+/// How long a migration waits for users' transactions. All others wait behind it, so it gives up soon.
+const PATIENCE: &str = "set local lock_timeout = '5s'";
+
+/// Creates the tables where they are missing, and migrates them. Tables of a newer format are left as they are, if they work with
+/// this version.
 pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<()> {
     let mut object = connections.get().await?;
-    let mut found = oldest(connections, &**object).await?;
-    if found.is_none() && creates {
+    let encoding: String = object.query_typed_one("show server_encoding", &[]).await?.try_get(0)?;
+    if encoding != "UTF8" {
+        return Err(PostgresError::Setting(format!(
+            "the database must have the encoding UTF8, got {encoding}"
+        )));
+    }
+    let mut found = format(connections, &**object).await?;
+    while creates && found.is_none_or(|(version, _)| version < KNOWN) {
         let transaction = object.transaction().await?;
-        // If two programs find no tables, one creates them and the other waits.
-        transaction
-            .batch_execute(
-                &connections
-                    .schema
-                    .of("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))"),
-            )
-            .await?;
-        if oldest(connections, &*transaction).await?.is_none() {
-            transaction.batch_execute(&connections.schema.of(FIRST)).await?;
+        transaction.batch_execute(PATIENCE).await?;
+        // One program takes the step, and the others wait.
+        let lock = "select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))";
+        transaction.batch_execute(&connections.schema.of(lock)).await?;
+        found = format(connections, &*transaction).await?;
+        let next = found.map_or(0, |(version, _)| version);
+        if let Some(sql) = usize::try_from(next).ok().and_then(|next| MIGRATIONS.get(next)) {
+            let has_schema = has_schema(connections, &*transaction).await?;
+            // Whoever has a schema to use may lack the right to create one.
+            let sql = if has_schema { sql.replacen(CREATE, "", 1) } else { (*sql).to_owned() };
+            transaction.batch_execute(&connections.schema.of(&sql)).await?;
+            if next + 1 == KNOWN {
+                transaction.batch_execute(&connections.schema.of(FUNCTIONS)).await?;
+            }
+            found = format(connections, &*transaction).await?;
         }
-        found = oldest(connections, &*transaction).await?;
         transaction.commit().await?;
     }
+    allow(found)
+}
+
+/// Whether this version works with the tables.
+pub(super) async fn check(connections: &Connections) -> Result<()> {
+    allow(format(connections, &**connections.get().await?).await?)
+}
+
+fn allow(found: Option<(i32, i32)>) -> Result<()> {
     match found {
-        Some(oldest) if oldest > KNOWN => Err(PostgresError::Format { oldest, known: KNOWN }),
+        Some((_, oldest)) if oldest > KNOWN => Err(PostgresError::Format { oldest, known: KNOWN }),
+        Some((version, _)) if version < KNOWN => Err(PostgresError::Old { version, known: KNOWN }),
         Some(_) => Ok(()),
         None => Err(PostgresError::NoTables),
     }
 }
 
-/// The oldest program that works with the tables; `None` where there are none.
-async fn oldest(
+/// As it stands in the first migration.
+const CREATE: &str = "create schema timingwheel;";
+
+async fn has_schema(connections: &Connections, client: &impl tokio_postgres::GenericClient) -> Result<bool> {
+    let there = "select 1 from pg_catalog.pg_namespace where nspname = 'timingwheel'";
+    Ok(!client.query_typed(&connections.schema.of(there), &[]).await?.is_empty())
+}
+
+/// The format of the tables, and the oldest that a program has to know; `None` where there are none.
+async fn format(
     connections: &Connections,
     client: &impl tokio_postgres::GenericClient,
-) -> Result<Option<i32>> {
+) -> Result<Option<(i32, i32)>> {
     let there =
         "select 1 from pg_catalog.pg_tables where schemaname = 'timingwheel' and tablename = 'format'";
     if client.query_typed(&connections.schema.of(there), &[]).await?.is_empty() {
         return Ok(None);
     }
-    let statement = connections.schema.of("select oldest from timingwheel.format");
+    let statement = connections.schema.of("select version, oldest from timingwheel.format");
     let row = client.query_typed_one(&statement, &[]).await?;
-    Ok(Some(row.try_get(0)?))
+    Ok(Some((row.try_get(0)?, row.try_get(1)?)))
 }
 
 #[cfg(test)]
@@ -236,7 +300,8 @@ mod tests {
     #[test]
     fn no_statement_of_the_tables_names_the_usual_schema_where_there_is_another() {
         let schema = Schema::new("other".to_owned()).expect("a name");
-        let tables = schema.of(FIRST);
+        let tables = MIGRATIONS.concat() + FUNCTIONS;
+        let tables = schema.of(&tables);
         let statements = tables.lines().filter(|line| !line.trim_start().starts_with("--"));
         let left: Vec<&str> = statements.filter(|line| line.contains(USUAL)).collect();
         assert_eq!(left, [""; 0]);

@@ -12,7 +12,12 @@ use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored
 /// At least this many rows of each shard are asked for, unless the limit is less.
 const LEAST: usize = 64;
 
-pub(super) async fn load(connections: &Connections, owner: Owner, ask: &Ask, shards: u32) -> Result<Loaded> {
+pub(super) async fn load(
+    connections: &Connections,
+    (owner, token): (Owner, Option<i64>),
+    ask: &Ask,
+    shards: u32,
+) -> Result<Loaded> {
     let limit = ask.limit.max(1);
     // From each shard twice its part of the limit, because some shards have more timers than others.
     let of_each = (limit.saturating_mul(2) / shards.max(1) as usize).max(LEAST).min(limit);
@@ -23,9 +28,10 @@ pub(super) async fn load(connections: &Connections, owner: Owner, ask: &Ask, sha
     let kinds: Vec<&str> = ask.kinds.iter().map(String::as_str).collect();
     let rows = connections
         .ask(
-            "select l.*, true as alive from timingwheel.load($1, $2, $3, $4, $5, $6) l \
+            "select l.*, true as alive from timingwheel.load(timingwheel.instance($1, $7), $2, $3, $4, $5, $6) l \
              union all \
-             select null, null, null, null, null, null, true from timingwheel.instances where epoch = $1",
+             select null, null, null, null, null, null, true from timingwheel.instances \
+             where epoch = timingwheel.instance($1, $7)",
             &[
                 (&epoch, Type::INT8),
                 (&after, Type::INT8),
@@ -33,6 +39,7 @@ pub(super) async fn load(connections: &Connections, owner: Owner, ask: &Ask, sha
                 (&until, Type::INT8),
                 (&most, Type::INT8),
                 (&kinds, Type::TEXT_ARRAY),
+                (&token, Type::INT8),
             ],
         )
         .await?;

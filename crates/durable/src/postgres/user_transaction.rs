@@ -5,7 +5,6 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::convert::{get, number, standing, text, texts, unknown};
-use super::options::Schema;
 use super::{PostgresError, PostgresStore, Result, changes, only};
 use crate::durable::Cancelled;
 use crate::handler::{Kind, Payload, Run};
@@ -28,6 +27,10 @@ impl PostgresStore {
     /// at the same time, only one sends a hint, and all instances scan again a second later. A timer that is committed later still
     /// is found when its instance renews its [lease](crate::Builder::lease), each third of that. So keep transactions short if they
     /// save timers that are due soon.
+    ///
+    /// PostgreSQL refuses `PREPARE TRANSACTION` after such a hint. Timers that are due later never send one.
+    ///
+    /// A key is locked until the transaction ends, so change rows of your own first: see [`cancel_in`](Self::cancel_in).
     ///
     /// # Examples
     ///
@@ -62,6 +65,10 @@ impl PostgresStore {
     /// transaction, and up to a second longer. So keep such a transaction short. [`Cancelled::Running`] may be answered up to a
     /// tenth of a second before the handler is called.
     ///
+    /// **Change your own rows first, and the timer last**, in each transaction: here, with `save_in` under a key, and with
+    /// [`Run::finish_in`]. If a handler locks an order and then its timer, and a request locks the timer and then the order, each
+    /// waits for the other, and the database fails one of them as a deadlock.
+    ///
     /// # Cancel safety
     /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
@@ -92,7 +99,7 @@ impl PostgresStore {
     /// # Errors
     /// As [`Run::finish_in`], but never [`PostgresError::Setting`].
     pub async fn finish_in(&self, transaction: &Transaction<'_>, run: &Run) -> Result<(), PostgresError> {
-        run.finish_of(transaction, self.schema()).await
+        run.finish_of(transaction, self).await
     }
 }
 
@@ -149,8 +156,11 @@ impl Run {
     /// answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
     ///
     /// A handler holds its connection until it ends. By default [1,024 handlers](crate::Builder::concurrency) run at a time, a
-    /// server has 100 connections, and the store uses five. So take connections from a pool with a limit: then handlers wait for a
+    /// server has 100 connections, and the store uses six. So take connections from a pool with a limit: then handlers wait for a
     /// connection, and the store always has its own.
+    ///
+    /// Call this last, when your own rows have been changed: the other order can deadlock with a request that cancels the timer. See
+    /// [`PostgresStore::cancel_in`].
     ///
     /// The timer must be in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
     ///
@@ -193,25 +203,26 @@ impl Run {
     /// # }
     /// ```
     pub async fn finish_in(&self, transaction: &Transaction<'_>) -> Result<(), PostgresError> {
-        let schema = self.within.schema.as_ref().ok_or_else(|| {
+        let store = self.within.postgres.as_ref().ok_or_else(|| {
             PostgresError::Setting(
                 "Run::finish_in must be called for a timer of a PostgresStore, got one of another store: call \
                  PostgresStore::finish_in if there is a PostgresStore in that"
                     .into(),
             )
         })?;
-        self.finish_of(transaction, schema).await
+        self.finish_of(transaction, store).await
     }
 
     /// Plans the next run of a series by the same clock as the runner.
-    async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<()> {
-        let within = &self.within;
+    async fn finish_of(&self, transaction: &Transaction<'_>, store: &PostgresStore) -> Result<()> {
+        let (within, schema) = (&self.within, &store.0.options.schema);
+        let token = store.0.owned.token(self.epoch);
         let (epoch, number, timer) = (self.epoch.cast_signed(), number(self.id), within.timer);
         let attempt = self.attempt.cast_signed();
         let (mut series, mut version, mut is_ending) =
             (within.series.as_deref().cloned(), within.version, false);
         let statement = schema.of(
-            "select timingwheel.settle_one($1, $2, $3, $4, $5, $6, $7, null, $8, $8, 0, $9, $10, $11, true) as answer",
+            "select timingwheel.settle_one(timingwheel.instance($1, $12), $2, $3, $4, $5, $6, $7, null, $8, $8, 0, $9, $10, $11, true) as answer",
         );
         loop {
             let next = match &series {
@@ -234,6 +245,7 @@ impl Run {
                 (&rule as _, Type::TEXT),
                 (&missed as _, Type::TEXT),
                 (&stands as _, Type::TEXT),
+                (&token as _, Type::INT8),
             ];
             let rows = transaction.query_typed(&statement, &parameters).await?;
             match get::<i32>(only(&rows)?, "answer")? {

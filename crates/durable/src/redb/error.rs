@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a [`RedbStore`](super::RedbStore) failed. [`source`](Error::source) has the cause.
+/// Why a [`RedbStore`](super::RedbStore) failed. The text has the cause, and so [`source`](Error::source) has none.
 ///
 /// Calls that were one transaction have the same error.
 #[derive(Clone, Debug)]
@@ -49,14 +49,19 @@ pub enum RedbError {
         /// Why.
         error: Arc<redb::Error>,
     },
-    /// The tokio runtime has ended during the call, which was done or not.
+    /// A damaged key hid other timers. These are in order again, and nothing of the call was done. The next call finds them.
+    Reordered {
+        /// The file, unless it is other storage.
+        path: Option<PathBuf>,
+    },
+    /// The store's thread has panicked. The call was done or not.
     Closed,
 }
 
 impl RedbError {
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::InUse { .. } => true,
+            Self::InUse { .. } | Self::Reordered { .. } => true,
             // A disk that is full, or gone for a while; the file is opened again for the next call.
             Self::Open { error, .. } | Self::Storage { error, .. } => {
                 matches!(**error, redb::Error::Io(_) | redb::Error::PreviousIo)
@@ -73,8 +78,17 @@ impl RedbError {
             }
             Self::Storage { error, .. } => Self::Storage { path: path.map(PathBuf::from), error },
             Self::Newer { found, known, .. } => Self::Newer { path: path.map(PathBuf::from), found, known },
+            Self::Reordered { .. } => Self::Reordered { path: path.map(PathBuf::from) },
             other => other,
         }
+    }
+}
+
+/// Without the prefix "I/O error", which says no more than the system's own words.
+fn cause(error: &redb::Error) -> &dyn fmt::Display {
+    match error {
+        redb::Error::Io(error) => error,
+        error => error,
     }
 }
 
@@ -103,7 +117,9 @@ impl fmt::Display for RedbError {
                 let owner = owner.as_deref().unwrap_or("another process");
                 write!(f, "{} is in use by {owner}", path.display())
             }
-            Self::Open { path, .. } => write!(f, "{} cannot be opened", path.display()),
+            Self::Open { path, error } => {
+                write!(f, "{} cannot be opened: {}", path.display(), cause(error))
+            }
             Self::Damaged { path, what } => {
                 write!(f, "{} is damaged, or is no file of timers: {what}", named(path.as_deref()))
             }
@@ -114,20 +130,22 @@ impl fmt::Display for RedbError {
                     "{path} must have format {known} or an older one, got {found}: a newer version wrote it"
                 )
             }
-            Self::Storage { path, .. } => write!(f, "{} cannot be read or written", named(path.as_deref())),
-            Self::Closed => f.write_str("the runtime on whose threads the file is used has ended"),
+            Self::Storage { path, error } => {
+                write!(f, "{} cannot be read or written: {}", named(path.as_deref()), cause(error))
+            }
+            Self::Reordered { path } => {
+                let path = named(path.as_deref());
+                write!(
+                    f,
+                    "a damaged key in {path} hid other timers, which are in order again: repeat the call"
+                )
+            }
+            Self::Closed => f.write_str("the thread of the file has panicked"),
         }
     }
 }
 
-impl Error for RedbError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Open { error, .. } | Self::Storage { error, .. } => Some(&**error),
-            _ => None,
-        }
-    }
-}
+impl Error for RedbError {}
 
 impl<E: Into<redb::Error>> From<E> for RedbError {
     fn from(error: E) -> Self {

@@ -1,5 +1,6 @@
 //! Opens the file, opens it again after an error, and notes which process has it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use redb::{
 };
 
 use super::error::is_damage;
-use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables};
+use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, put_in_order};
 use super::{RedbError, RedbOptions, Result};
 use crate::error::panic_text;
 
@@ -32,13 +33,21 @@ struct Open {
     database: Database,
 }
 
+impl Open {
+    fn new(path: &Path, database: Database) -> Self {
+        // If the note cannot be written, as on a full disk, the file is used without one.
+        Self { _note: OwnerNote::write(path).ok(), database }
+    }
+}
+
 impl File {
     /// `creates`: where there is no file, it is made.
     pub(super) fn open(path: &Path, options: RedbOptions, creates: bool) -> Result<Self> {
-        if creates && !path.try_exists().unwrap_or(true) {
-            make(path, &options)?;
-        }
-        let open = open(path, &options)?;
+        let made = if creates && !path.try_exists().unwrap_or(true) { make(path, &options)? } else { None };
+        let open = match made {
+            Some(database) => Open::new(path, database),
+            None => open(path, &options)?,
+        };
         Ok(Self::of(Some(path.to_owned()), options, open))
     }
 
@@ -104,10 +113,21 @@ impl File {
     }
 
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
-        self.reopen()?;
-        let result = match &*self.open.read().unwrap_or_else(PoisonError::into_inner) {
-            Some(open) => contained(self.path.as_deref(), || work(&open.database)),
-            None => Err(RedbError::Closed),
+        let result = loop {
+            self.reopen()?;
+            // It may have been closed again, after an error of the other thread.
+            if let Some(open) = &*self.open.read().unwrap_or_else(PoisonError::into_inner) {
+                break contained(self.path.as_deref(), || {
+                    let done = work(&open.database);
+                    if let Err(RedbError::Reordered { .. }) = done {
+                        let transaction = begin(&open.database)?;
+                        let damaged = put_in_order(&transaction)?;
+                        transaction.commit()?;
+                        self.damaged.fetch_add(damaged, Ordering::Relaxed);
+                    }
+                    done
+                });
+            }
         };
         if let (Err(RedbError::Storage { .. } | RedbError::Damaged { .. }), Some(_)) = (&result, &self.path) {
             // All that follows would fail, also where there is room on the disk again.
@@ -172,29 +192,68 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
 }
 
 /// Makes the file with its tables under another name first. So a process that is killed meanwhile leaves no file without tables.
-fn make(path: &Path, options: &RedbOptions) -> Result<()> {
+/// Returns `None` if another process has made the file meanwhile.
+///
+/// Processes with one number, as in two containers, may do this at once. So each takes a name of its own, and keeps its file locked
+/// until it stands under its last name.
+fn make(path: &Path, options: &RedbOptions) -> Result<Option<Database>> {
+    remove_unfinished(path, options);
+    let new = beside(path, &format!(".{:016x}{UNFINISHED}", RandomState::new().hash_one(process::id())));
+    let made = make_as(&new, path, options);
+    // It has a second name by now, or is of no use.
+    let _ = fs::remove_file(&new);
+    made
+}
+
+fn make_as(new: &Path, path: &Path, options: &RedbOptions) -> Result<Option<Database>> {
     let io =
         |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
-    let new = beside(path, &format!(".{}.new", process::id()));
-    // An earlier process with the same number may have left it behind.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-        Ok(()) | Err(_) => {}
-    }
     let database = contained(Some(path), || {
-        let database = builder(options).create(&new).map_err(|error| cannot_open(path, error))?;
+        let database = builder(options).create(new).map_err(|error| cannot_open(path, error))?;
         check(&database)?;
         Ok(database)
     })?;
-    drop(database);
     // Unlike `rename`, this leaves a file that another process has made meanwhile as it is.
-    let linked = match fs::hard_link(&new, path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(_) if !path.exists() => return fs::rename(&new, path).map_err(io),
-        linked => linked,
-    };
-    fs::remove_file(&new).map_err(io)?;
-    linked.map_err(io)
+    match fs::hard_link(new, path) {
+        Ok(()) => {}
+        Err(_) if path.exists() => return Ok(None),
+        // Another process has taken it for an unfinished one, and makes the file.
+        Err(_) if !new.exists() => return Err(RedbError::InUse { path: path.to_owned(), owner: None }),
+        // The file system has no links.
+        Err(_) => fs::rename(new, path).map_err(io)?,
+    }
+    sync_folder(path).map_err(io)?;
+    Ok(Some(database))
+}
+
+/// The end of the name of a file that is being made.
+const UNFINISHED: &str = ".new";
+
+/// Removes what processes have left that were killed in [`make`]: no living process has locked it.
+fn remove_unfinished(path: &Path, options: &RedbOptions) {
+    let Some(name) = path.file_name() else { return };
+    let start = format!("{}.", name.to_string_lossy());
+    for entry in fs::read_dir(folder(path)).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&start) && name.ends_with(UNFINISHED) {
+            let unfinished = entry.path();
+            let open = || builder(options).open(&unfinished).map_err(|error| cannot_open(path, error));
+            let opened = contained(None, open);
+            if !matches!(opened, Err(RedbError::InUse { .. })) {
+                let _ = fs::remove_file(&unfinished);
+            }
+        }
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Without this, a power cut may take away the name of a file that was synced. Only Unix can sync a folder.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    if cfg!(unix) { fs::File::open(folder(path))?.sync_all() } else { Ok(()) }
 }
 
 fn open(path: &Path, options: &RedbOptions) -> Result<Open> {
@@ -207,8 +266,7 @@ fn open(path: &Path, options: &RedbOptions) -> Result<Open> {
         refuse_newer(path, options)?;
         let database = builder(options).open(path).map_err(|error| cannot_open(path, error))?;
         check(&database)?;
-        // If the note cannot be written, as on a full disk, the file is used without one.
-        Ok(Open { _note: OwnerNote::write(path).ok(), database })
+        Ok(Open::new(path, database))
     })
 }
 
@@ -238,16 +296,17 @@ fn is_known(found: Option<u64>) -> Result<()> {
 /// A new file gets its tables, and an old one is looked at.
 fn check(database: &Database) -> Result<()> {
     let transaction = begin(database)?;
-    let is_new = {
+    let is_old = {
         let mut meta = transaction.open_table(META)?;
         let found = meta.get("format")?.map(|found| found.value());
         is_known(found)?;
-        if found.is_none() {
+        // A program of an older format could not read what this one writes.
+        if found != Some(FORMAT) {
             meta.insert("format", FORMAT)?;
         }
-        found.is_none()
+        found != Some(FORMAT)
     };
-    if is_new {
+    if is_old {
         drop(RedbTables::open(&transaction)?);
         transaction.commit()?;
     } else {

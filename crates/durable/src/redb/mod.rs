@@ -8,14 +8,15 @@ mod tables;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use redb::StorageBackend;
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 
 use crate::id::TimerId;
 use crate::store::{
@@ -35,7 +36,7 @@ type Result<T, E = RedbError> = std::result::Result<T, E>;
 /// thousand tasks that save at the same time take two or three commits. A commit takes two syncs. The second sync lets
 /// the file open at once after a crash, however large it is.
 ///
-/// The store works on the blocking threads of tokio, so call it within a tokio runtime.
+/// The store has two threads of its own, for writes and for reads. So handlers may wait for it on all blocking threads of tokio.
 ///
 /// # The file
 /// One process owns the file at a time, and [`RedbError::InUse`] names that process. The name is kept in a second file
@@ -48,7 +49,7 @@ type Result<T, E = RedbError> = std::result::Result<T, E>;
 /// catches the panic, and returns [`RedbError::Damaged`]. Rarely, redb panics a second time while it cleans up, and the
 /// process aborts: once in 2,000 files with random bytes in them.
 #[derive(Clone)]
-pub struct RedbStore(Arc<Group>);
+pub struct RedbStore(Arc<Threads>);
 
 impl RedbStore {
     /// Opens the file, or makes it if there is none. Blocks the thread for some milliseconds.
@@ -77,7 +78,7 @@ impl RedbStore {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
-        Self::of(File::open(path.as_ref(), options, true))
+        Self::of(File::open(path.as_ref(), options, true)?)
     }
 
     /// As [`open`](Self::open), with settings.
@@ -85,7 +86,7 @@ impl RedbStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
-        Self::of(File::open(path.as_ref(), options, false))
+        Self::of(File::open(path.as_ref(), options, false)?)
     }
 
     /// Opens storage of your own instead of a file, such as encrypted storage.
@@ -95,7 +96,7 @@ impl RedbStore {
     /// # Errors
     /// As [`open`](Self::open), but for [`RedbError::InUse`].
     pub fn with_backend(backend: impl StorageBackend, options: RedbOptions) -> Result<Self, RedbError> {
-        Self::of(File::with_backend(backend, options))
+        Self::of(File::with_backend(backend, options)?)
     }
 
     /// The path of the file, or `None` for other storage.
@@ -115,7 +116,7 @@ impl RedbStore {
     /// # Errors
     /// [`RedbError`].
     pub async fn compact(&self) -> Result<(), RedbError> {
-        self.blocking(File::compact).await
+        self.aside(File::compact).await
     }
 }
 
@@ -169,16 +170,16 @@ impl fmt::Debug for RedbStore {
 /// How many calls are one transaction at the most.
 const CALLS: usize = 4_096;
 
-struct Group {
-    file: File,
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    calls: Vec<Box<dyn Call>>,
-    /// A blocking task commits, and will take the calls that come meanwhile.
-    is_busy: bool,
+/// The file, and the ways to its two threads. They are its own, because handlers may occupy all blocking threads of the runtime
+/// while they wait for a save.
+///
+/// Each call brings the file with it, and no thread keeps it: when the last call is answered and the last store dropped, it is
+/// closed.
+struct Threads {
+    file: Arc<File>,
+    writes: Sender<(Arc<File>, Box<dyn Call>)>,
+    /// Reads go on during a commit.
+    others: Sender<Box<dyn FnOnce() + Send>>,
 }
 
 /// One call, on its way through a transaction.
@@ -191,13 +192,13 @@ trait Call: Send {
 struct Answering<T, W> {
     work: Option<W>,
     done: Option<T>,
-    reply: oneshot::Sender<Result<T, RedbError>>,
+    reply: oneshot::Sender<Result<T>>,
 }
 
 impl<T, W> Call for Answering<T, W>
 where
     T: Send,
-    W: FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send,
+    W: FnOnce(&mut RedbTables<'_>) -> Result<T> + Send,
 {
     fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()> {
         if let Some(work) = self.work.take() {
@@ -207,32 +208,42 @@ where
     }
 
     fn answer(self: Box<Self>, failed: Option<&RedbError>) {
-        let answer = match (failed, self.done) {
-            (None, Some(done)) => Ok(done),
-            (Some(error), _) => Err(error.clone()),
-            (None, None) => Err(RedbError::Closed),
-        };
+        let answer = failed.map_or(self.done.ok_or(RedbError::Closed), |error| Err(error.clone()));
         // The caller may have gone.
         let _ = self.reply.send(answer);
     }
 }
 
-impl Group {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+/// Commits all calls that wait in one transaction, and so on.
+fn commit(writes: &Receiver<(Arc<File>, Box<dyn Call>)>) {
+    while let Ok((file, first)) = writes.recv() {
+        let mut calls = vec![first];
+        calls.extend(writes.try_iter().take(CALLS - 1).map(|(_, call)| call));
+        let done = file.write(|tables| calls.iter_mut().try_for_each(|call| call.apply(tables)));
+        // Before the answers: after them, a caller may drop the store and open the file again at once.
+        drop(file);
+        let failed = done.err();
+        calls.into_iter().for_each(|call| call.answer(failed.as_ref()));
     }
 }
 
 impl RedbStore {
-    fn of(file: Result<File>) -> Result<Self> {
-        Ok(Self(Arc::new(Group { file: file?, waiting: Mutex::default() })))
+    fn of(file: File) -> Result<Self> {
+        let (writes, to_write) = mpsc::channel();
+        let (others, to_do) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+        let thread = || thread::Builder::new().name("timers in a file".into());
+        let started = thread()
+            .spawn(move || commit(&to_write))
+            .and_then(|_| thread().spawn(move || to_do.into_iter().for_each(|work| work())));
+        started.map_err(|error| RedbError::from(error).of(file.path.as_deref()))?;
+        Ok(Self(Arc::new(Threads { file: Arc::new(file), writes, others })))
     }
 
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RedbReads) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.blocking(|file| file.read(work)).await
+        self.aside(|file| file.read(work)).await
     }
 
     /// Durable when it is ready. If it is dropped before, the call happens or not.
@@ -242,61 +253,25 @@ impl RedbStore {
         W: FnOnce(&mut RedbTables<'_>) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let is_first = {
-            let mut waiting = self.0.waiting();
-            waiting.calls.push(Box::new(Answering { work: Some(work), done: None, reply }));
-            !std::mem::replace(&mut waiting.is_busy, true)
-        };
-        if is_first {
-            let commits = Commits(Some(Arc::clone(&self.0)));
-            spawn_blocking(move || commits.run());
-        }
+        let call = Box::new(Answering { work: Some(work), done: None, reply });
+        // A thread that has gone drops the call, and so its answer.
+        let _ = self.0.writes.send((Arc::clone(&self.0.file), call));
         answer.await.unwrap_or(Err(RedbError::Closed))
     }
 
-    async fn blocking<T: Send + 'static>(
+    /// Works on the thread that does not commit.
+    async fn aside<T: Send + 'static>(
         &self,
         work: impl FnOnce(&File) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let group = Arc::clone(&self.0);
-        spawn_blocking(move || work(&group.file)).await.unwrap_or(Err(RedbError::Closed))
-    }
-}
-
-/// Commits all waiting calls. If this is dropped first, because the runtime ends, the callers get errors.
-struct Commits(Option<Arc<Group>>);
-
-impl Commits {
-    /// One transaction after the other, until nobody waits.
-    fn run(mut self) {
-        while let Some(group) = &self.0 {
-            let mut calls = {
-                let mut waiting = group.waiting();
-                let count = waiting.calls.len().min(CALLS);
-                waiting.calls.drain(..count).collect::<Vec<_>>()
-            };
-            let done = group.file.write(|tables| calls.iter_mut().try_for_each(|call| call.apply(tables)));
-            let failed = done.err();
-            let is_last = {
-                let mut waiting = group.waiting();
-                waiting.is_busy = !waiting.calls.is_empty();
-                !waiting.is_busy
-            };
-            if is_last {
-                // Before the answers: after them, a caller may drop the store and open the file again at once.
-                self.0 = None;
-            }
-            calls.into_iter().for_each(|call| call.answer(failed.as_ref()));
-        }
-    }
-}
-
-impl Drop for Commits {
-    fn drop(&mut self) {
-        if let Some(group) = &self.0 {
-            let mut waiting = group.waiting();
-            waiting.is_busy = false;
-            waiting.calls.clear();
-        }
+        let (reply, answer) = oneshot::channel();
+        let file = Arc::clone(&self.0.file);
+        let work = move || {
+            let done = work(&file);
+            drop(file);
+            let _ = reply.send(done);
+        };
+        let _ = self.0.others.send(Box::new(work));
+        answer.await.unwrap_or(Err(RedbError::Closed))
     }
 }

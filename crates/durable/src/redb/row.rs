@@ -3,8 +3,9 @@
 use crate::id::{Place, TimerId};
 use crate::store::{Failure, Near, NewTimer, Series, Stored};
 
-/// The layout of the bytes that this version writes.
+/// The layout of the bytes. In the second one the number of crashes stands before the payload.
 const LAYOUT: u8 = 1;
+const WITH_CRASHES: u8 = 2;
 
 mod flag {
     pub(super) const ENDING: u8 = 1;
@@ -19,6 +20,7 @@ pub(crate) struct RowError;
 /// The beginning of the bytes, for calls that look at very many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadView<'a> {
+    layout: u8,
     flags: u8,
     attempts: u32,
     version: u32,
@@ -38,14 +40,14 @@ impl<'a> HeadView<'a> {
             return Err(RowError);
         }
         let [layout, flags] = from.array()?;
-        if layout != LAYOUT {
+        if ![LAYOUT, WITH_CRASHES].contains(&layout) {
             return Err(RowError);
         }
         let attempts = u32::from_le_bytes(from.array()?);
         let version = u32::from_le_bytes(from.array()?);
         let due_ms = i64::from_le_bytes(from.array()?);
         let kind = from.text()?;
-        Ok(Self { flags, attempts, version, due_ms, kind, rest: from.0 })
+        Ok(Self { layout, flags, attempts, version, due_ms, kind, rest: from.0 })
     }
 }
 
@@ -60,7 +62,20 @@ fn check_of(key: u128, bytes: &[u8]) -> u32 {
 impl Stored {
     /// The bytes that stand at this key.
     pub(crate) fn to_bytes(&self, at: u128) -> Vec<u8> {
-        let Self { timer, kind, payload, key, series, attempts, failures, ending, version, state: _ } = self;
+        let Self {
+            timer,
+            kind,
+            payload,
+            key,
+            series,
+            attempts,
+            crashes,
+            failures,
+            ending,
+            version,
+            state: _,
+        } = self;
+        let layout = if *crashes > 0 { WITH_CRASHES } else { LAYOUT };
         let mut flags = 0;
         for (is_set, flag) in
             [(*ending, flag::ENDING), (key.is_some(), flag::KEY), (series.is_some(), flag::SERIES)]
@@ -69,7 +84,7 @@ impl Stored {
         }
         let mut to = Vec::with_capacity(40 + kind.len() + payload.len());
         to.extend([0; 4]);
-        to.extend([LAYOUT, flags]);
+        to.extend([layout, flags]);
         to.extend(attempts.to_le_bytes());
         to.extend(version.to_le_bytes());
         to.extend(timer.id.due_ms.to_le_bytes());
@@ -87,6 +102,9 @@ impl Stored {
             to.extend(attempt.to_le_bytes());
             write_text(&mut to, error);
         }
+        if layout == WITH_CRASHES {
+            to.extend(crashes.to_le_bytes());
+        }
         to.extend(payload);
         let check = check_of(at, &to[4..]);
         to[..4].copy_from_slice(&check.to_le_bytes());
@@ -95,7 +113,7 @@ impl Stored {
 
     /// The row that stands at this key.
     pub(crate) fn from_bytes(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
-        let HeadView { flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
+        let HeadView { layout, flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
         let (Place { due_ms: due, unique }, mut from) = (Place::from_number(at), Reader(rest));
         let timer = Near { due_ms: due, id: TimerId { due_ms, unique } };
         let ending = flags & flag::ENDING != 0;
@@ -111,6 +129,9 @@ impl Stored {
         for _ in 0..u32::from_le_bytes(from.array()?) {
             let attempt = u32::from_le_bytes(from.array()?);
             row.failures.push(Failure { attempt, error: from.text()?.to_owned() });
+        }
+        if layout == WITH_CRASHES {
+            row.crashes = u32::from_le_bytes(from.array()?);
         }
         row.payload = from.0.to_vec();
         Ok(row)
@@ -160,6 +181,7 @@ mod tests {
             key: Some("monthly".into()),
             series: Some(Series::new("cron 0 9 * * * in UTC".into(), Missed::each(3))),
             attempts: 4,
+            crashes: 2,
             failures: vec![
                 Failure { attempt: 3, error: "no".into() },
                 Failure { attempt: 4, error: String::new() },
@@ -178,6 +200,7 @@ mod tests {
             failures: Vec::new(),
             ending: false,
             payload: Vec::new(),
+            crashes: 0,
             ..full()
         };
         for row in [full(), bare] {

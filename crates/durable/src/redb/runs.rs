@@ -3,11 +3,11 @@
 //! Finding a leaf of the table and writing it again costs most. If keys stand close together, this is done once for each leaf,
 //! instead of once for each key.
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 use redb::{ReadableTable, Table, Value};
 
-use super::Result;
+use super::{RedbError, Result};
 
 /// A walk skips up to this many entries between two keys. If there are more, the second key is sought by itself.
 const BETWEEN: usize = 4;
@@ -63,6 +63,8 @@ pub(super) fn get<V: Value + 'static, T>(
 }
 
 /// Reads the values at these keys, and removes them, except those for which `read` returns `None`.
+///
+/// A walk may pass an entry that no look-up finds, because a damaged key is in the way: then this fails.
 pub(super) fn take<V: Value + 'static, T>(
     table: &mut Table<'_, u128, V>,
     keys: &[u128],
@@ -74,16 +76,47 @@ pub(super) fn take<V: Value + 'static, T>(
         let (keys, found) = (&keys[run.clone()], &found[run]);
         if keys.len() < FEW {
             for (key, _) in keys.iter().zip(found).filter(|(_, found)| found.is_some()) {
-                table.remove(key)?;
+                if table.remove(key)?.is_none() {
+                    return Err(RedbError::Reordered { path: None });
+                }
             }
         } else {
             let (first, last) = (keys[0], keys[keys.len() - 1]);
+            let mut left = found.iter().flatten().count();
             table.retain_in(first..=last, |key, _| {
-                keys.binary_search(&key).map_or(true, |index| found[index].is_none())
+                let stays = keys.binary_search(&key).map_or(true, |index| found[index].is_none());
+                left = left.saturating_sub(usize::from(!stays));
+                stays
             })?;
+            if left > 0 {
+                return Err(RedbError::Reordered { path: None });
+            }
         }
     }
     Ok(found)
+}
+
+/// How many neighbours on each side are looked at. One misplaced key shows among two; what was inserted since may stand there too.
+const NEIGHBOURS: usize = 8;
+
+/// Fails if entries about this key are not in order. Then a look-up of the key may miss its entry.
+///
+/// A damaged key misleads a look-up to a place beside it, or to the end of a page beside the right one. So the disorder is there.
+pub(super) fn check_order<V: Value + 'static>(table: &impl ReadableTable<u128, V>, key: u128) -> Result<()> {
+    let mut last = None;
+    let mut before = Vec::with_capacity(NEIGHBOURS);
+    for entry in table.range(..key)?.rev().take(NEIGHBOURS) {
+        before.push(entry?.0.value());
+    }
+    let after = table.range((Bound::Excluded(key), Bound::Unbounded))?.take(NEIGHBOURS);
+    let after = after.map(|entry| Ok(entry?.0.value())).collect::<Result<Vec<u128>>>()?;
+    for key in before.into_iter().rev().chain([key]).chain(after) {
+        if last.is_some_and(|last| last >= key) {
+            return Err(RedbError::Reordered { path: None });
+        }
+        last = Some(key);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The maps in a transaction of redb, writing or reading.
 //!
 //! A row that cannot be read is left out of each answer, and moved to the damaged ones when the transaction ends. So a damaged
-//! timer stops no other.
+//! timer stops no other. If its key is damaged, or a key of a page above, look-ups miss other timers too. Whatever may have missed
+//! one looks at the order beside it, and fails with `Reordered`; [`put_in_order`] then makes the map anew.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,13 +21,15 @@ use crate::store::{Buried, Counts, State, Stored};
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Stored and begun timers, by their places.
 const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
 /// The places of series.
 const SERIES: TableDefinition<'_, u128, ()> = TableDefinition::new("series");
+/// The timers while they are put in order.
+const ORDERED: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers in order");
 /// Begun timers, by their places: epoch and attempt.
 const BEGUN: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
 /// The places of timers with a key, by the key.
@@ -98,7 +101,47 @@ macro_rules! maps {
 maps!(RedbTables, Table['t], &'t WriteTransaction, damaged_rows);
 maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
 
+/// Makes the map of timers anew, out of all entries that are whole. The others go to the damaged ones. Returns how many these are.
+pub(super) fn put_in_order(transaction: &WriteTransaction) -> Result<u64> {
+    let mut count = 0;
+    {
+        let mut ordered = transaction.open_table(ORDERED)?;
+        let mut damaged = transaction.open_table(DAMAGED)?;
+        // From one end to the other no key is looked up, so none is missed.
+        for entry in transaction.open_table(TIMERS)?.iter()? {
+            let (at, bytes) = entry?;
+            if HeadView::read(at.value(), bytes.value()).is_ok() {
+                ordered.insert(at.value(), bytes.value())?;
+            } else {
+                damaged.insert((false, at.value()), bytes.value())?;
+                count += 1;
+            }
+        }
+        let mut begun = Vec::new();
+        for entry in transaction.open_table(BEGUN)?.iter()? {
+            let (at, attempt) = entry?;
+            begun.push((at.value(), attempt.value()));
+        }
+        transaction.delete_table(BEGUN)?;
+        let mut table = transaction.open_table(BEGUN)?;
+        for (at, attempt) in begun {
+            if ordered.get(at)?.is_some() {
+                table.insert(at, attempt)?;
+            }
+        }
+    }
+    transaction.delete_table(TIMERS)?;
+    transaction.rename_table(ORDERED, TIMERS)?;
+    Ok(count)
+}
+
 impl RedbTables<'_> {
+    /// A timer that is not at its place was deleted, or a look-up has missed it.
+    fn check_missed<T>(&self, places: &[u128], rows: &[Option<T>]) -> Result<()> {
+        let missed = places.iter().zip(rows).filter(|(_, row)| row.is_none());
+        missed.map(|(at, _)| *at).try_for_each(|at| runs::check_order(&self.timers, at))
+    }
+
     /// Moves damaged timers out of the way: those found here, and those found by earlier reads. Returns how many there are.
     pub(super) fn keep_damaged(&mut self, found: Damaged) -> Result<u64> {
         let mut count = 0;
@@ -111,7 +154,16 @@ impl RedbTables<'_> {
                 let timer = self.timers.get(at)?.map(|timer| timer.value().to_vec());
                 timer.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
             };
-            let Some(bytes) = bytes else { continue };
+            let Some(bytes) = bytes else {
+                // Another call has moved it, or it is there and a look-up does not find it.
+                if !is_buried
+                    && self.timers.get(at)?.is_none()
+                    && self.damaged_rows.get((is_buried, at))?.is_none()
+                {
+                    return Err(RedbError::Reordered { path: None });
+                }
+                continue;
+            };
             self.damaged_rows.insert((is_buried, at), bytes.as_slice())?;
             if is_buried {
                 self.buried.remove(at)?;
@@ -134,7 +186,10 @@ macro_rules! lookup {
 
             fn row(&self, at: Place) -> Result<Option<Stored>> {
                 let at = at.to_number();
-                let Some(bytes) = ReadableTable::get(&self.timers, at)? else { return Ok(None) };
+                let Some(bytes) = ReadableTable::get(&self.timers, at)? else {
+                    runs::check_order(&self.timers, at)?;
+                    return Ok(None);
+                };
                 Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes.value())))
             }
 
@@ -176,7 +231,9 @@ impl Tables for RedbTables<'_> {
 
     fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>> {
         let read = |at, bytes: &[u8]| Ok(note(&self.damaged, (false, at), Stored::from_bytes(at, bytes)));
-        let rows = runs::get(&self.timers, &numbers(places), read)?;
+        let numbers = numbers(places);
+        let rows = runs::get(&self.timers, &numbers, read)?;
+        self.check_missed(&numbers, &rows)?;
         Ok(rows.into_iter().map(Option::flatten).collect())
     }
 
@@ -186,6 +243,7 @@ impl Tables for RedbTables<'_> {
         let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {
             Ok(note(damaged, (false, at), Stored::from_bytes(at, bytes)))
         })?;
+        self.check_missed(&numbers, &rows)?;
         for (at, row) in numbers.into_iter().zip(&rows) {
             if row.as_ref().is_some_and(|row| row.series.is_some()) {
                 self.series.remove(at)?;
@@ -280,8 +338,15 @@ impl ReadTables for RedbReads {
     }
 
     fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
-        for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
+        let mut last = after.to_number();
+        // A misled range begins too late, and passes timers.
+        runs::check_order(&self.timers, last)?;
+        for entry in ReadableTable::range(&self.timers, (Excluded(last), Unbounded))? {
             let (at, bytes) = entry?;
+            if at.value() <= last {
+                return Err(RedbError::Reordered { path: None });
+            }
+            last = at.value();
             if self.show(at.value(), bytes.value(), show)?.is_break() {
                 break;
             }

@@ -1,7 +1,8 @@
-//! Begins timers that are due, and takes them back for a cancel or a move.
+//! Begins timers that are due.
 
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures::future::maybe_done;
 use jiff::Timestamp;
@@ -9,13 +10,47 @@ use tokio::time::Instant;
 
 use super::live::{Attempt, Ending, Live};
 use super::settle::End;
-use super::{ANSWERS_AT_A_TIME, ONE_CLOCK_READING, Runner, TakeBack, TookBack};
+use super::{ANSWERS_AT_A_TIME, ONE_CLOCK_READING, Runner};
 use crate::id::TimerId;
 use crate::next_run::{self, Due};
 use crate::store::{Begun, Near, State, Stored, ToBegin};
 
-/// How many are begun in one call at the most.
+/// After so many attempts whose process ended without an answer, a timer is buried.
+const MOST_CRASHES: u32 = 20;
+
+/// After so many of them a timer is begun alone, so that one that ends its process harms no other.
+const SUSPICIOUS: u32 = 3;
+
+/// How long a suspect runs before the next one begins, unless it ends before.
+const SUSPECT_ALONE: Duration = Duration::from_secs(1);
+
+/// After this the store is asked again for a timer whose rule cannot be read here.
+pub(super) const UNREADABLE_RULE: Duration = Duration::from_secs(60);
+
+/// How many are begun or ended in one call at the most.
 const BATCH: usize = 10_000;
+
+/// How many timers go to the store in one call. After a failure half as many do: a call with all of them may take too long, or
+/// one of them may be what fails.
+#[derive(Clone, Copy)]
+pub(super) struct Batch(pub(super) usize);
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self(BATCH)
+    }
+}
+
+impl Batch {
+    /// A call with so many has failed.
+    pub(super) fn failed(&mut self, count: usize) {
+        self.0 = (count / 2).max(1);
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.0 = (self.0 * 2).min(BATCH);
+    }
+}
 
 impl Runner {
     /// Begins timers that are ready, as many as there may be more handlers.
@@ -23,50 +58,75 @@ impl Runner {
         if self.beginning.is_some() || !self.may_begin() || !self.is_good() {
             return;
         }
-        let room = self.settings.concurrency.saturating_sub(self.live.len()).min(BATCH);
-        let mut nears = std::mem::take(&mut self.again);
-        let most = nears.len() + room;
+        let most = self.begin_batch.0;
+        let mut nears: Vec<Near> = self.again.drain(..self.again.len().min(most)).collect();
+        let room = self.settings.concurrency.saturating_sub(self.live.len());
+        let most = most.min(nears.len() + room);
+        if nears.is_empty()
+            && most > 0
+            && self.suspect_at().is_some_and(|at| at <= Instant::now())
+            && let Some(near) = self.alone.pop_first()
+        {
+            self.suspect = Some((near.id(), Instant::now()));
+            self.begin_one(near, &mut nears);
+        }
+        let is_alone = nears.iter().any(|near| self.suspects.contains(&near.id()));
+        let most = if is_alone { 0 } else { most };
         while nears.len() < most
             && let Some(near) = self.ready.pop_first()
         {
-            match self.live.entry(near.id()) {
-                // It was moved while its end is on its way, or the notice came late.
-                Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
-                Entry::Vacant(place) => {
-                    place.insert(Live::Beginning { takes: Vec::new(), may_have_begun: false });
-                    nears.push(near);
-                }
+            if self.suspects.contains(&near.id()) {
+                self.alone.insert(near);
+                continue;
             }
+            self.begin_one(near, &mut nears);
         }
         if !nears.is_empty() {
             let ask = ToBegin { timers: nears.clone(), kinds: self.kinds.clone() };
             let beginning = self.store.clone().begin(self.owner, ask);
-            self.beginning = Some((nears, Instant::now(), maybe_done(beginning)));
+            self.beginning = Some((nears, maybe_done(beginning)));
         }
+    }
+
+    fn begin_one(&mut self, near: Near, nears: &mut Vec<Near>) {
+        match self.live.entry(near.id()) {
+            // It was moved while its end is on its way, or the notice came late.
+            Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
+            Entry::Vacant(place) => {
+                place.insert(Live::Beginning { may_have_begun: false });
+                nears.push(near);
+            }
+        }
+    }
+
+    /// When the next suspect may begin: when the one before has ended, or has run for a while. `None` if none waits.
+    pub(super) fn suspect_at(&self) -> Option<Instant> {
+        self.alone.first()?;
+        let runs = self.suspect.filter(|(id, _)| self.live.contains_key(id));
+        Some(runs.map_or_else(Instant::now, |(_, began)| began + SUSPECT_ALONE))
     }
 
     /// The store has answered. [`take_in_begun`](Self::take_in_begun) takes in the timers that it has begun.
     pub(super) fn begun(&mut self) {
-        let Some((nears, since, mut call)) = self.beginning.take() else { return };
+        let Some((nears, mut call)) = self.beginning.take() else { return };
         let Some(answer) = Pin::new(&mut call).take_output() else { return };
         match answer {
             Err(error) => {
                 self.failed(&error);
+                self.begin_batch.failed(nears.len());
                 for near in &nears {
-                    if let Some(Live::Beginning { takes, may_have_begun }) = self.live.get_mut(&near.id()) {
+                    if let Some(Live::Beginning { may_have_begun }) = self.live.get_mut(&near.id()) {
                         *may_have_begun = true;
-                        // The store may answer them, or fail.
-                        takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
                     }
                 }
-                self.again = nears;
+                self.again.extend(nears);
                 if !self.may_begin() {
                     self.forget_what_may_have_begun();
                 }
             }
             Ok(answers) => {
-                self.pause = None;
-                self.clocks.begin_took(since.elapsed());
+                self.has_succeeded();
+                self.begin_batch.succeeded();
                 self.begun = nears.into_iter().zip(answers);
             }
         }
@@ -83,11 +143,9 @@ impl Runner {
         }
     }
 
-    /// The timer has not begun: answers the callers that want it back.
-    pub(super) fn reply(&mut self, id: TimerId, told: TookBack) {
-        if let Some(Live::Beginning { takes, .. }) = self.live.remove(&id) {
-            takes.into_iter().for_each(|take| take.tell(told));
-        }
+    /// The timer has not begun, or no longer belongs to this owner.
+    pub(super) fn has_not_begun(&mut self, id: TimerId) {
+        self.live.remove(&id);
         self.unblock(id);
     }
 
@@ -109,69 +167,59 @@ impl Runner {
         let id = near.id();
         let stored = match answer {
             Begun::Yours(stored) => stored,
-            Begun::Gone => return self.reply(id, TookBack::AskAgain),
+            Begun::Gone => {
+                self.suspects.remove(&id);
+                return self.has_not_begun(id);
+            }
+            Begun::Cancelled => {
+                self.shared.stats().removed += 1;
+                self.shared.events.removed(id);
+                return self.has_not_begun(id);
+            }
             Begun::Locked => return self.put_off_begin(near),
             Begun::Lost => {
-                self.reply(id, TookBack::AskAgain);
+                self.has_not_begun(id);
                 return self.lose();
             }
         };
-        // The answer is to a former owner of this instance.
-        if !matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch) {
-            return self.reply(id, TookBack::AskAgain);
-        }
-        let Some(Live::Beginning { takes, .. }) = self.live.remove(&id) else { return };
-        let Some(attempt) = self.attempt(stored) else { return };
-        if !takes.is_empty() {
-            return self.give_up(attempt, takes);
-        }
-        if self.stopping.is_some() {
-            return self.give_back(attempt);
-        }
-        self.wait(attempt, wall);
-    }
-
-    /// Waits for its time, if that has not come.
-    fn wait(&mut self, attempt: Attempt, wall: Timestamp) {
-        match self.clocks.instant_after(wall, attempt.stored.timer.due_ms) {
-            None => self.come_up(attempt, wall),
-            // The wall clock was set back. It would take a handler's place all that time.
-            Some(at) if self.clocks.is_far(at) => self.give_back(attempt),
-            Some(at) => {
-                let id = attempt.id();
-                let key = self.waits.insert_at(id, at);
-                self.live.insert(id, Live::Waiting { attempt, key });
-            }
-        }
+        // The answer may be to a former owner of this instance.
+        let is_mine = matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch);
+        let attempt = self.attempt(stored).filter(|_| is_mine);
+        let Some(attempt) = attempt else { return self.has_not_begun(id) };
+        self.come_up(attempt, wall);
     }
 
     /// `None` never happens: only kinds with a handler are loaded.
     fn attempt(&self, stored: Box<Stored>) -> Option<Attempt> {
         let handler = self.handlers.get(stored.kind.as_str())?.clone();
-        Some(Attempt { stored, epoch: self.owner.epoch, series_before: None, handler })
+        Some(Attempt { stored, epoch: self.owner.epoch, series_before: None, unreadable: None, handler })
     }
 
-    /// The time of a timer that has begun may have come.
-    pub(super) fn waited(&mut self, id: TimerId) {
-        let Some(Live::Waiting { attempt, key: _ }) = self.live.remove(&id) else { return };
-        // The wall clock may have been set back meanwhile.
-        self.wait(attempt, self.clocks.wall());
-    }
-
-    /// Its time has come: calls its handler, unless there is a reason not to.
+    /// The timer has begun: calls its handler, unless there is a reason not to.
     fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp) {
-        // Others may have it by now.
-        if !self.is_good() {
+        let (id, crashes) = (attempt.id(), attempt.stored.crashes);
+        // Others may have it by now, the clock was set back, or it was cancelled since it began.
+        let is_early = attempt.stored.timer.due() > wall;
+        if self.stopping.is_some() || !self.is_good() || is_early || attempt.stored.ending {
             return self.give_back(attempt);
         }
-        let tries = attempt.handler.backoff.most();
-        let number = attempt.stored.attempts;
-        if number > tries {
-            let reason = format!("attempt {tries} of {tries} did not end: its process ended first");
+        if crashes >= MOST_CRASHES {
+            self.suspects.remove(&id);
+            let reason = format!("its process ended during {crashes} attempts, without an answer");
             return self.end_uncalled(attempt, End::Bury(reason));
         }
+        // Nothing is called before the store has all suspects back. So a timer that ends its process does so alone.
+        if crashes >= SUSPICIOUS && self.suspects.insert(id) {
+            return self.give_back(attempt);
+        }
+        if let Some(series) = &attempt.stored.series
+            && let Err(error) = next_run::read(series)
+        {
+            self.note_unreadable(&attempt.stored, error, wall);
+            return self.give_back_for(attempt, UNREADABLE_RULE);
+        }
         // A later attempt is made however late it is, and so is one that was snoozed or moved.
-        let scheduled = attempt.id().first_due();
+        let (scheduled, number) = (id.first_due(), attempt.stored.attempts);
         if attempt.stored.timer.due() == scheduled
             && let Some(series) = attempt.stored.series.take()
         {
@@ -196,60 +244,25 @@ impl Runner {
                 return self.end_uncalled(attempt, End::Done);
             }
         }
+        self.suspects.remove(&id);
         self.start(attempt, wall);
-    }
-
-    /// A cancel or a move came after `begin`.
-    pub(super) fn take_back(&mut self, id: TimerId, take: TakeBack) {
-        match self.live.get_mut(&id) {
-            Some(Live::Beginning { takes, .. }) => takes.push(take),
-            Some(Live::Waiting { .. }) => {
-                if let Some(Live::Waiting { attempt, key }) = self.live.remove(&id) {
-                    self.waits.try_remove(&key);
-                    self.give_up(attempt, vec![take]);
-                }
-            }
-            // When the store has that end, it knows.
-            Some(Live::Ending(ending)) if !ending.was_called => ending.takes.push(take),
-            Some(Live::Running { .. } | Live::Ending(_)) => take.tell(TookBack::Runs),
-            None => {
-                let is_cancelled = matches!(take.end, End::Cancelled) && self.cancelled.contains(&id);
-                take.tell(if is_cancelled { TookBack::Gone } else { TookBack::Unknown });
-            }
-        }
-    }
-
-    /// The first of these callers, who are one at least, takes the timer back. The others came later.
-    fn give_up(&mut self, mut attempt: Attempt, takes: Vec<TakeBack>) {
-        self.shared.stats().taken_back += 1;
-        let end = takes[0].end.clone();
-        let stored = &mut attempt.stored;
-        if let End::Cancelled = end
-            && !stored.ending
-        {
-            // This is how the cancel has left the row. If it was changed again, the store answers so.
-            (stored.ending, stored.version) = (true, stored.version.wrapping_add(1));
-        }
-        self.end(Ending { attempt, end, was_called: false, was_taken: true, takes });
     }
 
     /// Stores the timer as it was before it began.
     pub(super) fn give_back(&mut self, attempt: Attempt) {
+        self.give_back_for(attempt, Duration::ZERO);
+    }
+
+    /// The same, and this instance does not begin it again for so long.
+    fn give_back_for(&mut self, attempt: Attempt, wait: Duration) {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.given_back += 1;
         }
-        let end = End::Again { due: attempt.stored.timer.due(), error: None, counts: false };
-        self.end_uncalled(attempt, end);
+        self.end_uncalled(attempt, End::GiveBack(wait));
     }
 
     /// An attempt has ended without its handler.
     fn end_uncalled(&mut self, attempt: Attempt, end: End) {
-        self.end(Ending { attempt, end, was_called: false, was_taken: false, takes: Vec::new() });
-    }
-
-    /// The owner is lost: forgets attempts whose handlers were not called.
-    pub(super) fn forget_what_waits(&mut self) {
-        self.waits.clear();
-        self.live.retain(|_, live| !matches!(live, Live::Waiting { .. }));
+        self.end(Ending { attempt, end, was_called: false, refused_at: None });
     }
 }

@@ -18,16 +18,20 @@ use crate::error::{panic_text, with_causes};
 use crate::handler::{Handler, Lost, Run};
 use crate::id::TimerId;
 use crate::store::Stored;
+use crate::tables::CRASH;
 
 impl Runner {
     /// The wall clock has shown `now` just now.
     pub(super) fn start(&mut self, mut attempt: Attempt, now: Timestamp) {
         let Stored { timer, key, attempts, .. } = &*attempt.stored;
         let (id, due) = (timer.id(), timer.due());
+        let last = attempt.stored.failures.last();
+        let is_after_crash = last.is_some_and(|last| last.attempt + 1 == *attempts && last.error == CRASH);
         let late = Duration::try_from(now.duration_since(due)).unwrap_or(Duration::ZERO);
         {
             let mut stats = self.shared.stats();
             stats.attempts += 1;
+            stats.crashes += u64::from(is_after_crash);
             stats.lateness.record(late);
         }
         let run = Run {
@@ -44,7 +48,7 @@ impl Runner {
                 series: attempt.stored.series.clone().map(Box::new),
                 version: attempt.stored.version,
                 shared: Arc::clone(&self.shared),
-                schema: self.settings.schema.clone(),
+                postgres: self.settings.postgres.clone(),
             },
         };
         // The store has them too, and very many attempts may run.

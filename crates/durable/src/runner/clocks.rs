@@ -13,20 +13,12 @@ use crate::shared::Shared;
 /// The clocks may differ by so much before all armed timers are armed anew.
 const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 
-/// The most by which a timer is begun ahead of its time.
-const MOST_AHEAD: Duration = Duration::from_millis(100);
-
-/// A begin that takes no longer needs no time ahead: less than the wheel's tick.
-const AT_ONCE: Duration = Duration::from_micros(300);
-
 pub(super) struct Clocks {
     shared: Arc<Shared>,
     /// Both clocks, at one moment.
     reference: (Timestamp, Instant),
     /// When they were compared last.
     pub(super) looked: Instant,
-    /// How far ahead of their time timers are begun.
-    pub(super) ahead: Duration,
     /// Whether the clock wakes this task when it is set.
     pub(super) tells: bool,
 }
@@ -34,7 +26,7 @@ pub(super) struct Clocks {
 impl Clocks {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let reference = (shared.now(), Instant::now());
-        Self { shared, reference, looked: reference.1, ahead: Duration::ZERO, tells: false }
+        Self { shared, reference, looked: reference.1, tells: false }
     }
 
     pub(super) fn wall(&self) -> Timestamp {
@@ -74,21 +66,5 @@ impl Clocks {
         let now = Instant::now();
         let left = Duration::try_from(left).unwrap_or(Duration::MAX);
         Some(now.checked_add(left).unwrap_or_else(|| now + Duration::from_secs(1 << 30)))
-    }
-
-    /// Whether that is too far off to begin now.
-    pub(super) fn is_far(&self, at: Instant) -> bool {
-        at.saturating_duration_since(Instant::now()) > MOST_AHEAD + AT_ONCE
-    }
-
-    /// A begin took so long.
-    pub(super) fn begin_took(&mut self, took: Duration) {
-        // A timer may have to wait for a begin that is under way, and then for its own.
-        let wanted = if took < AT_ONCE { Duration::ZERO } else { took.mul_f64(2.2) };
-        // It grows at once and shrinks slowly, because a slow disk is soon slow again.
-        self.ahead = wanted.max(self.ahead.mul_f64(0.95)).min(MOST_AHEAD);
-        if self.ahead < AT_ONCE {
-            self.ahead = Duration::ZERO;
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::Runner;
@@ -128,6 +128,17 @@ impl Runner {
     }
 }
 
+impl Runner {
+    /// A timer that has begun waits, because its rule cannot be read here. An event names the first of several.
+    pub(super) fn note_unreadable(&self, stored: &Stored, why: String, now: Timestamp) {
+        let unhandled = Unhandled::new(&stored.kind, Some(why), now.duration_since(stored.timer.due()));
+        let before = self.shared.stats().unhandled.replace(unhandled.clone());
+        if before.is_none_or(|before| before.rule != unhandled.rule) {
+            self.shared.events.unhandled(&unhandled);
+        }
+    }
+}
+
 impl Inspection {
     async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
         let planned_anew = if looks_at_series { self.look_at_series().await? } else { Vec::new() };
@@ -194,14 +205,14 @@ impl Inspection {
                 return Ok(self.shared.stats().unhandled.clone());
             }
             let Some(timers) = self.next(&mut page).await? else { break };
-            for Stored { timer, kind, state, .. } in &timers {
+            for Stored { timer, kind, series, state, .. } in &timers {
                 let overdue = now.duration_since(timer.due());
                 if overdue < LATE {
                     return Ok(None);
                 }
-                if *state == State::Stored && !self.kinds.contains(kind) {
-                    let overdue = Duration::try_from(overdue).unwrap_or(Duration::MAX);
-                    return Ok(Some(Unhandled { kind: kind.clone(), overdue }));
+                let rule = series.as_ref().and_then(|series| next_run::read(series).err());
+                if *state == State::Stored && (rule.is_some() || !self.kinds.contains(kind)) {
+                    return Ok(Some(Unhandled::new(kind, rule, overdue)));
                 }
             }
         }

@@ -167,6 +167,9 @@ impl Runner {
             Ok(renewed) => renewed,
             Err(error) => {
                 self.shared.failed(&error);
+                if error.is_too_old() {
+                    return self.lose_for_good();
+                }
                 if let Some(share) = &mut self.share {
                     share.renew_at = Instant::now() + AGAIN;
                 }
@@ -200,15 +203,11 @@ impl Runner {
         }
     }
 
-    /// Timers are due by the store's clock. It was read between `wall` and now, so it is wrong by half of that at most.
+    /// Timers are due by the store's clock, which was read between `wall` and now.
     fn compare(&mut self, wall: Timestamp, took: Duration, clock: Timestamp) {
         let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
-        let offset = clock.duration_since(wall) - took / 2;
-        let known = self.shared.offset();
-        // A smaller change may be an error of the measurement.
-        let is_beyond_error = (offset - known).abs() > took / 2 + SignedDuration::from_millis(1);
-        if is_beyond_error {
-            self.shared.set_offset(offset);
+        let now = wall.saturating_add(took).unwrap_or(Timestamp::MAX);
+        if self.shared.compare((wall, now), clock) {
             self.look_at_the_clock();
         }
     }
@@ -227,7 +226,6 @@ impl Runner {
         self.shared.stats().lost = true;
         self.forget_what_may_have_begun();
         self.disarm_all();
-        self.forget_what_waits();
     }
 
     /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
@@ -248,7 +246,6 @@ impl Runner {
         self.shared.events.lease_lost(self.owner.epoch);
         self.forget_what_is_near();
         self.forget_what_may_have_begun();
-        self.forget_what_waits();
         let Some(share) = &mut self.share else { return };
         share.lease.set(None);
         if self.stopping.is_none() {

@@ -3,41 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use timingwheel::time::delay_queue;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::Runner;
 use super::settle::End;
-use super::{Runner, TakeBack, TookBack};
 use crate::handler::Handler;
 use crate::id::TimerId;
 use crate::store::{Ended, Near, Series, Stored};
 
 /// ```text
-///  Beginning -> Waiting -> Running -> Ending
-///      |           |                    ^
-///      +-----------+------ taken back --+
+///  Beginning -> Running -> Ending
+///      |                     ^
+///      +---- not called -----+
 /// ```
 pub(super) enum Live {
-    /// The store is asked. Callers that want the timer back wait. An earlier call that failed may have begun it.
-    Beginning { takes: Vec<TakeBack>, may_have_begun: bool },
-    /// It has begun, ahead of its time.
-    Waiting { attempt: Attempt, key: delay_queue::Key },
-    /// Its handler has been called, or is about to be. It cannot be taken back any more.
+    /// The store is asked. An earlier call that failed may have begun it.
+    Beginning { may_have_begun: bool },
+    /// Its handler has been called, or is about to be.
     Running { attempt: Attempt, task: AbortHandle },
     /// Its end is on its way to the store.
     Ending(Ending),
 }
 
-/// The end of an attempt. A caller may have taken the timer back, unless the handler was called. That caller waits for the store,
-/// and so do others who wanted to take it back.
+/// The end of an attempt.
 pub(super) struct Ending {
     pub(super) attempt: Attempt,
     pub(super) end: End,
     pub(super) was_called: bool,
-    /// The first of the callers has taken it back.
-    pub(super) was_taken: bool,
-    pub(super) takes: Vec<TakeBack>,
+    /// The store refused it alone, when so many calls had succeeded.
+    pub(super) refused_at: Option<u64>,
 }
 
 /// An attempt.
@@ -48,12 +43,19 @@ pub(super) struct Attempt {
     pub(super) epoch: u64,
     /// The series as it stood before this run, if this run has changed it.
     pub(super) series_before: Option<Series>,
+    /// The series has been saved meanwhile with a rule that cannot be read here: the next run is planned by the rule before.
+    pub(super) unreadable: Option<Series>,
     pub(super) handler: Arc<Handler>,
 }
 
 impl Attempt {
     pub(super) fn id(&self) -> TimerId {
         self.stored.timer.id()
+    }
+
+    /// Which this is among the attempts that the handler has answered. Those whose process ended are not among them.
+    pub(super) fn number(&self) -> u32 {
+        self.stored.attempts.saturating_sub(self.stored.crashes)
     }
 }
 
@@ -84,14 +86,13 @@ impl Runner {
         let may_begin = self.may_begin();
         match self.live.get_mut(&near.id()) {
             // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
-            Some(Live::Beginning { takes, may_have_begun: true }) if may_begin => {
-                takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
+            Some(Live::Beginning { may_have_begun: true }) if may_begin => {
                 self.put_off.begins.push(near);
                 self.put_off.at.get_or_insert_with(|| Instant::now() + AGAIN);
             }
             // It takes no handler's place while it waits.
             _ => {
-                self.reply(near.id(), TookBack::AskAgain);
+                self.has_not_begun(near.id());
                 if may_begin {
                     self.arm_at(near, Instant::now() + AGAIN);
                 }
@@ -112,7 +113,7 @@ impl Runner {
     pub(super) fn forget_what_may_have_begun(&mut self) {
         let put_off = std::mem::take(&mut self.put_off.begins);
         for near in std::mem::take(&mut self.again).into_iter().chain(put_off) {
-            self.reply(near.id(), TookBack::AskAgain);
+            self.has_not_begun(near.id());
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct LoadAsked {
 impl Runner {
     /// How many timers are in memory that have not begun.
     pub(super) fn near(&self) -> usize {
-        self.keys.len() + self.ready.len()
+        self.keys.len() + self.ready.len() + self.alone.len()
     }
 
     /// When the next load is to be, by the wall clock. `None` if no timer is known to be stored, or there is no room.
@@ -103,7 +103,7 @@ impl Runner {
                 self.lose();
             }
             Ok(loaded) => {
-                self.pause = None;
+                self.has_succeeded();
                 {
                     let mut stats = self.shared.stats();
                     stats.loads += 1;
@@ -136,8 +136,7 @@ impl Runner {
         if self.keys.contains_key(&near) {
             return;
         }
-        let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead));
-        match self.clocks.instant_after(wall, begins) {
+        match self.clocks.instant_after(wall, near.due_ms) {
             None => drop(self.ready.insert(near)),
             Some(_) if self.ready.contains(&near) => {}
             Some(at) => drop(self.keys.insert(near, self.armed.insert_at(near, at))),
@@ -156,12 +155,14 @@ impl Runner {
             self.armed.try_remove(&key);
         }
         self.ready.remove(&near);
+        self.alone.remove(&near);
     }
 
     pub(super) fn disarm_all(&mut self) {
         self.armed.clear();
         self.keys.clear();
         self.ready.clear();
+        self.alone.clear();
     }
 
     /// If there are too many timers in memory, leaves the last ones to a later load.
@@ -170,7 +171,8 @@ impl Runner {
         if self.near() <= window.saturating_mul(2) || self.window.is_loading() {
             return;
         }
-        let mut nears: Vec<Near> = self.keys.keys().copied().chain(self.ready.iter().copied()).collect();
+        let here = self.keys.keys().chain(&self.ready).chain(&self.alone);
+        let mut nears: Vec<Near> = here.copied().collect();
         nears.sort_unstable_by_key(|near| near.place());
         let beyond = nears.split_off(window);
         let (Some(last), Some(first)) = (nears.last(), beyond.first()) else { return };
@@ -206,9 +208,6 @@ impl Runner {
         self.keys.clear();
         let ready = std::mem::take(&mut self.ready);
         armed.into_iter().chain(ready).for_each(|near| self.arm(near));
-        let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
-        // They are not on the wheel any more.
-        waiting.into_iter().for_each(|id| self.waited(id));
     }
 
     /// Sets the alarm for the next thing to do that no other event announces.
@@ -239,7 +238,7 @@ impl Runner {
             next = if waits { until } else { next.max(until) };
         }
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at.into_iter().chain(self.next_renewal()) {
+        for at in self.put_off.at.into_iter().chain(self.suspect_at()).chain(self.next_renewal()) {
             next = next.min(at);
         }
         if self.has_wheel_ended {

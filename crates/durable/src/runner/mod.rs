@@ -43,18 +43,18 @@ use crate::handler::Handlers;
 use crate::id::TimerId;
 use crate::outside::{CallBack, Far};
 #[cfg(feature = "postgres")]
-use crate::postgres::Schema;
+use crate::postgres::PostgresStore;
 use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
+use begin::Batch;
 use call_handler::let_others_run;
 use clocks::Clocks;
 use inspect::Inspections;
 use lease::Share;
 use live::{Live, PutOff};
 use load::LoadAsked;
-pub(crate) use poll::{Command, Outcome, TakeBack, TookBack};
-pub(crate) use settle::End;
+pub(crate) use poll::{Command, Outcome};
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
@@ -79,9 +79,9 @@ pub(crate) struct Settings {
     pub(crate) in_memory: usize,
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
-    /// The schema of the tables, if the store is in PostgreSQL.
+    /// The store, if it is in PostgreSQL.
     #[cfg(feature = "postgres")]
-    pub(crate) schema: Option<Schema>,
+    pub(crate) postgres: Option<PostgresStore>,
 }
 
 pub(crate) struct Runner {
@@ -114,8 +114,6 @@ pub(crate) struct Runner {
     /// Notices of timers that are live already, each once. When such a timer has ended, it may have to begin again, for example
     /// because it was moved meanwhile. One notice comes with each save under the key of a timer that runs.
     behind_live: HashMap<TimerId, BTreeSet<Near>>,
-    /// Live timers that wait out the last moment before their time.
-    waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
     /// This instance has joined again, so its former owner may have begun some of the live timers.
@@ -123,10 +121,16 @@ pub(crate) struct Runner {
     inspections: Inspections,
     /// A timer may be stored before the window's end and not be armed.
     loads_anew: bool,
-    /// Timers that a cancel has deleted before their handlers were called, while other cancels are under way.
-    cancelled: HashSet<TimerId>,
+    /// Timers whose process has ended in the middle of several attempts. Each is begun alone.
+    suspects: HashSet<TimerId>,
+    /// Suspects to begin, the earliest first.
+    alone: BTreeSet<Near>,
+    /// The last suspect that began, and when.
+    suspect: Option<(TimerId, tokio::time::Instant)>,
+    begin_batch: Batch,
+    settle_batch: Batch,
     loading: Option<(LoadAsked, Answered<Loaded>)>,
-    beginning: Option<(Vec<Near>, tokio::time::Instant, Asked<Vec<Begun>>)>,
+    beginning: Option<(Vec<Near>, Asked<Vec<Begun>>)>,
     /// The answers to the begin before, which this task takes in while the store works on `beginning`.
     begun: Answers<Near, Begun>,
     settling: Option<(Vec<Ended>, Asked<Vec<Settled>>)>,
@@ -141,6 +145,8 @@ pub(crate) struct Runner {
     nap: Option<Pin<Box<tokio::time::Sleep>>>,
     /// After a failure of the store: when it is asked again, and how many failures there were in a row.
     pause: Option<(tokio::time::Instant, u32)>,
+    /// How many calls of the store have succeeded.
+    succeeded: u64,
     lost: watch::Sender<bool>,
     stopping: Option<Stopping>,
     has_wheel_ended: bool,
@@ -184,12 +190,15 @@ impl Runner {
             put_off: PutOff::default(),
             live: HashMap::default(),
             behind_live: HashMap::default(),
-            waits: wheel.delay_queue(),
             ends: Vec::new(),
             has_rejoined: false,
             inspections: Inspections::new(),
             loads_anew: false,
-            cancelled: HashSet::new(),
+            suspects: HashSet::new(),
+            alone: BTreeSet::new(),
+            suspect: None,
+            begin_batch: Batch::default(),
+            settle_batch: Batch::default(),
             loading: None,
             beginning: None,
             begun: Vec::new().into_iter().zip(Vec::new()),
@@ -200,6 +209,7 @@ impl Runner {
             look: wheel.sleep(Duration::ZERO),
             nap: None,
             pause: None,
+            succeeded: 0,
             lost: watch::Sender::new(false),
             stopping: None,
             has_wheel_ended: false,
@@ -259,6 +269,11 @@ impl Runner {
         self.shared.failed(error);
     }
 
+    /// A call of the store has succeeded.
+    fn has_succeeded(&mut self) {
+        (self.pause, self.succeeded) = (None, self.succeeded + 1);
+    }
+
     fn is_paused(&self) -> bool {
         self.pause.is_some_and(|(until, _)| tokio::time::Instant::now() < until)
     }
@@ -276,9 +291,8 @@ impl Runner {
         let behind = self.behind();
         let mut stats = self.shared.stats();
         stats.behind = behind;
-        stats.armed = self.keys.len() + self.ready.len();
+        stats.armed = self.near();
         stats.begun = self.live.len();
-        stats.ahead = self.clocks.ahead;
         stats.damaged = self.store.damaged();
     }
 }

@@ -9,7 +9,6 @@ use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::settle::End;
 use super::{Runner, Stopped};
 use crate::handler::Answer;
 use crate::id::TimerId;
@@ -31,8 +30,6 @@ pub(crate) enum Command {
     Near(Vec<Near>),
     /// A call has failed that may have stored a timer all the same.
     LoadAnew,
-    /// A caller wants back a timer that has begun, if its handler has not been called.
-    TakeBack(TimerId, TakeBack),
     /// A handler has ended.
     Ended(TimerId, Outcome),
     /// No more timers begin. Handlers that run are waited for, up to a limit.
@@ -49,34 +46,6 @@ pub(crate) enum Outcome {
     TooLate,
     /// It was dropped before it had ended.
     Dropped,
-}
-
-/// A caller wants a timer back, to end it like this.
-pub(crate) struct TakeBack {
-    pub(crate) end: End,
-    pub(crate) reply: oneshot::Sender<TookBack>,
-}
-
-impl TakeBack {
-    /// The caller may have gone.
-    pub(super) fn tell(self, told: TookBack) {
-        let _ = self.reply.send(told);
-    }
-}
-
-/// Whether a timer was taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TookBack {
-    /// Yes, and the store has recorded it.
-    Yes,
-    /// Its handler has been called.
-    Runs,
-    /// Another cancel has removed it, before its handler was called.
-    Gone,
-    /// Something else has happened to it. The store knows what.
-    AskAgain,
-    /// This runner does not know it. If the store still has the same attempt, the handler was called.
-    Unknown,
 }
 
 impl Runner {
@@ -153,11 +122,6 @@ impl Runner {
             self.keys.remove(&near);
             self.arm(near);
         }
-        while let Poll::Ready(Some(id)) = self.waits.poll_try_expired(cx) {
-            let Ok(id) = id.map(Expired::into_inner).map_err(|error| refusal = Some(error)) else { break };
-            has_happened = true;
-            self.waited(id);
-        }
         refusal.is_some_and(|error| self.refused(&error)) | has_happened
     }
 
@@ -192,6 +156,7 @@ impl Runner {
             Command::Removed(near) => {
                 self.window.removed(near);
                 self.disarm(near);
+                self.suspects.remove(&near.id());
                 if let Some(outside) = &mut self.outside {
                     outside.forget(vec![near]);
                 }
@@ -201,7 +166,6 @@ impl Runner {
                 self.shrink();
             }
             Command::LoadAnew => self.loads_anew = true,
-            Command::TakeBack(id, take) => self.take_back(id, take),
             Command::Ended(id, outcome) => self.ended(id, outcome),
             Command::Stop(limit) => self.stop(limit),
         }

@@ -1,14 +1,16 @@
 //! Ends attempts: decides what becomes of each timer, and tells the store.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
+use super::begin::UNREADABLE_RULE;
 use super::live::{Attempt, Ending, Live};
-use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TookBack};
+use super::{ANSWERS_AT_A_TIME, Outcome, Runner};
+use crate::error::{Error, cut, with_causes};
 use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::next_run::{self, Next};
@@ -28,18 +30,15 @@ pub(crate) enum End {
     },
     /// It is buried, for this reason.
     Bury(String),
-    /// It was cancelled before its handler was called.
-    Cancelled,
+    /// Its handler was not called: it is stored as it was. This instance does not begin it again for so long.
+    GiveBack(Duration),
     /// Its rule, by today's zone data, has another time.
     Anew,
 }
 
-/// How many ends are settled in one call at the most.
-const BATCH: usize = 10_000;
-
-/// If a payload does not fit its type, the reason for the burial begins like this.
+/// If a payload does not fit its type, the error of the attempt begins like this.
 const UNREADABLE: &str = "its payload cannot be read at ";
-/// In that reason, this stands between the field and what is wrong with it.
+/// In that error, this stands between the field and what is wrong with it.
 const UNREADABLE_WHY: &str = ", because ";
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {
@@ -65,9 +64,9 @@ impl Runner {
                 // A past time means now. At the occurrence's own instant it would count as that occurrence, and as missed.
                 End::Again { due: due.max(self.clocks.wall()), error: None, counts: false }
             }
-            Outcome::Answered(Ok(Answer::Bury(reason))) => End::Bury(reason),
+            Outcome::Answered(Ok(Answer::Bury(reason))) => End::Bury(cut(reason)),
             Outcome::Answered(Ok(Answer::Retry(after))) => {
-                if attempt.stored.attempts >= tries {
+                if attempt.number() >= tries {
                     End::Bury(format!("attempt {tries} of {tries} asked for another"))
                 } else {
                     End::Again { due: later(self.clocks.wall(), after), error: None, counts: true }
@@ -78,7 +77,10 @@ impl Runner {
                 self.shared.stats().panicked += 1;
                 self.fail(&attempt, format!("panicked: {message}"))
             }
-            Outcome::Unreadable(at, error) => End::Bury(format!("{UNREADABLE}{at}{UNREADABLE_WHY}{error}")),
+            // An instance of another version may read it.
+            Outcome::Unreadable(at, error) => {
+                self.fail(&attempt, format!("{UNREADABLE}{at}{UNREADABLE_WHY}{error}"))
+            }
             // Its series stands as before, because this run did not happen.
             Outcome::TooLate => {
                 if let Some(series) = attempt.series_before.take() {
@@ -99,12 +101,12 @@ impl Runner {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end(Ending { attempt, end, was_called: true, was_taken: false, takes: Vec::new() });
+        self.end(Ending { attempt, end, was_called: true, refused_at: None });
     }
 
     fn fail(&self, attempt: &Attempt, error: String) -> End {
-        let backoff = &attempt.handler.backoff;
-        let number = attempt.stored.attempts;
+        let (backoff, error) = (&attempt.handler.backoff, cut(error));
+        let number = attempt.number();
         if number >= backoff.most() {
             return End::Bury(error);
         }
@@ -122,46 +124,34 @@ impl Runner {
     /// How the timer is to stand after this end, as far as this attempt knows the timer.
     fn change(&self, Ending { attempt, end, was_called, .. }: &Ending) -> Change {
         let Stored { timer, ref series, attempts, ending: is_ending, .. } = *attempt.stored;
+        let series = attempt.unreadable.as_ref().or(series.as_ref());
         let put = |timer, counts, error| {
             let attempts = if counts { attempts } else { attempts - 1 };
-            Change::Put(Put { timer, series: series.clone(), attempts, error })
+            Change::Put(Put { timer, series: series.cloned(), attempts, error })
         };
         match end {
-            End::Done => match self.next(attempt) {
-                Ok(None) => Change::Delete,
-                Ok(Some(next)) => Change::Put(next),
-                // For example, this machine does not know the zone of the rule. A person has to look at it.
-                Err(reason) => Change::Bury { reason, next: None },
-            },
-            End::Bury(reason) => match self.next(attempt) {
-                Ok(next) => Change::Bury { reason: reason.clone(), next },
-                Err(why) => {
-                    Change::Bury { reason: format!("{reason}; its series cannot go on: {why}"), next: None }
-                }
-            },
-            End::Again { due, error, counts } if !is_ending => {
-                put(Near::new(timer.id(), *due), *counts, error.clone())
+            End::Done => self.next(attempt).map_or(Change::Delete, Change::Put),
+            End::Bury(reason) => {
+                Change::Bury { reason: reason.clone(), was_called: *was_called, next: self.next(attempt) }
             }
-            // Nothing follows it.
-            End::Again { .. } if *was_called => Change::Delete,
-            End::Cancelled if is_ending => Change::Delete,
-            End::Anew if !is_ending => match self.planned_anew(attempt) {
-                Some(next) => Change::Put(next),
-                None => put(timer, false, None),
-            },
-            // It is stored as it was. If it was cancelled, the next cancel or begin deletes it.
-            End::Again { .. } | End::Cancelled | End::Anew => put(timer, false, None),
+            // It was cancelled: nothing follows.
+            End::Again { .. } | End::GiveBack(_) | End::Anew if is_ending => Change::Delete,
+            End::Again { due, error, counts } => put(Near::new(timer.id(), *due), *counts, error.clone()),
+            End::Anew => self.planned_anew(attempt).map_or_else(|| put(timer, false, None), Change::Put),
+            End::GiveBack(_) => put(timer, false, None),
         }
     }
 
     /// The next occurrence of the series, unless it was cancelled.
-    fn next(&self, attempt: &Attempt) -> Result<Option<Put>, String> {
-        let Stored { timer, series: Some(series), ending: false, .. } = &*attempt.stored else {
-            return Ok(None);
-        };
-        let id = timer.id();
-        let next = next_run::next(series, id.first_due(), self.clocks.wall())?;
-        Ok(next.map(|next| occurrence(id, next)))
+    fn next(&self, attempt: &Attempt) -> Option<Put> {
+        let Stored { timer, series: Some(series), ending: false, .. } = &*attempt.stored else { return None };
+        let (id, now) = (timer.id(), self.clocks.wall());
+        // It was read before the handler was called.
+        let next = next_run::next(series, id.first_due(), now).ok().flatten();
+        let Some(unreadable) = &attempt.unreadable else { return next.map(|next| occurrence(id, next)) };
+        // An instance that can read the rule plans the run after this one.
+        let due = next.map_or_else(|| later(now, UNREADABLE_RULE), |next| next.due);
+        Some(occurrence(id, Next { due, series: unreadable.clone().planned_after(now) }))
     }
 
     fn planned_anew(&self, attempt: &Attempt) -> Option<Put> {
@@ -178,11 +168,8 @@ impl Runner {
         if self.has_rejoined {
             self.refuse_those_of_before();
         }
-        let batch = if self.ends.len() <= BATCH {
-            std::mem::take(&mut self.ends)
-        } else {
-            self.ends.drain(..BATCH).collect()
-        };
+        let count = self.ends.len().min(self.settle_batch.0);
+        let batch: Vec<Ended> = self.ends.drain(..count).collect();
         let settling = self.store.clone().settle(self.owner, batch.clone());
         self.settling = Some((batch, maybe_done(settling)));
     }
@@ -201,18 +188,41 @@ impl Runner {
 
     /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in the answers.
     pub(super) fn settled(&mut self) {
-        let Some((batch, mut call)) = self.settling.take() else { return };
+        let Some((mut batch, mut call)) = self.settling.take() else { return };
         let Some(answer) = Pin::new(&mut call).take_output() else { return };
         match answer {
             Err(error) => {
-                self.failed(&error);
+                self.settle_batch.failed(batch.len());
+                if error.is_transient() {
+                    self.failed(&error);
+                } else {
+                    // One of them cannot be stored: halves of the batch find it.
+                    self.shared.failed(&error);
+                    if batch.len() == 1 {
+                        return batch.drain(..).for_each(|ended| self.cannot_settle(ended, &error));
+                    }
+                }
                 self.ends.extend(batch);
             }
             Ok(answers) => {
-                self.pause = None;
+                self.has_succeeded();
+                self.settle_batch.succeeded();
                 self.settled = batch.into_iter().zip(answers);
             }
         }
+    }
+
+    /// The store refuses this end alone. If it takes other calls meanwhile, the timer is buried.
+    fn cannot_settle(&mut self, ended: Ended, error: &Error) {
+        let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
+        let before = ending.refused_at.replace(self.succeeded);
+        let is_culprit = before.is_some_and(|before| before < self.succeeded);
+        if is_culprit && !matches!(ending.end, End::Bury(_)) {
+            ending.end = End::Bury(cut(format!("its end cannot be stored: {}", with_causes(error))));
+            return self.end(ending);
+        }
+        self.live.insert(ended.timer.id(), Live::Ending(ending));
+        self.put_off.end(ended);
     }
 
     /// Takes in some of the answers. In between, the runner settles more.
@@ -254,7 +264,11 @@ impl Runner {
         let rule =
             |series: &Option<Series>| series.as_ref().map(|series| (series.rule.clone(), series.missed));
         if rule(&began.series) != rule(&stored.series) {
-            began.series.clone_from(&stored.series);
+            if stored.series.as_ref().is_none_or(|series| next_run::read(series).is_ok()) {
+                began.series.clone_from(&stored.series);
+            } else {
+                ending.attempt.unreadable.clone_from(&stored.series);
+            }
         }
         (began.version, began.ending) = (stored.version, stored.ending);
         self.end(ending);
@@ -263,84 +277,58 @@ impl Runner {
     /// The result was refused: the attempt is another owner's.
     fn was_refused(&mut self, ended: &Ended) {
         let id = ended.timer.id();
-        let Some(Live::Ending(Ending { takes, .. })) = self.live.remove(&id) else { return };
-        self.shared.stats().fenced += 1;
-        takes.into_iter().for_each(|take| take.tell(TookBack::AskAgain));
-        self.unblock(id);
+        if let Some(Live::Ending(_)) = self.live.remove(&id) {
+            self.shared.stats().fenced += 1;
+            self.unblock(id);
+        }
     }
 
     /// The store has recorded the end.
     fn has_ended(&mut self, ended: &Ended) {
-        let (id, change) = (ended.timer.id(), &ended.change);
+        let id = ended.timer.id();
         let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
-        let Ending { attempt, end, was_called, was_taken, takes } = ending;
-        let is_removed = *change == Change::Delete && !was_called;
-        if Arc::strong_count(&self.shared.cancels) == 1 {
-            self.cancelled.clear();
-        } else if is_removed {
-            // Another cancel may have been told that it had begun, and has yet to ask for it.
-            self.cancelled.insert(id);
-        }
-        let mut takes = takes.into_iter();
-        if was_taken && let Some(take) = takes.next() {
-            // A move that came after a cancel has moved nothing.
-            let stored = change.put().map(|put| put.timer);
-            let is_moved = matches!(&end, End::Again { due, .. } if stored == Some(Near::new(id, *due)));
-            take.tell(if is_removed || (is_moved && !attempt.stored.ending) {
-                TookBack::Yes
-            } else {
-                TookBack::AskAgain
-            });
-        }
-        for take in takes {
-            let is_gone = is_removed && take.end == End::Cancelled;
-            // Otherwise the store answers the caller.
-            take.tell(if is_gone { TookBack::Gone } else { TookBack::AskAgain });
-        }
-        self.count_and_report(ended, &attempt, &end, was_called, was_taken);
-        // A timer that was cancelled and given back waits for its next cancel.
-        if let Some(put) = change.put().filter(|_| !attempt.stored.ending) {
-            self.saved(put.timer);
+        self.count_and_report(ended, &ending);
+        if let Some(put) = ended.change.put() {
+            match ending.end {
+                End::GiveBack(wait) if !wait.is_zero() && self.may_begin() => {
+                    self.arm_at(put.timer, Instant::now() + wait);
+                }
+                _ => self.saved(put.timer),
+            }
         }
         self.unblock(id);
     }
 
-    fn count_and_report(
-        &self,
-        ended: &Ended,
-        attempt: &Attempt,
-        end: &End,
-        was_called: bool,
-        was_taken: bool,
-    ) {
+    fn count_and_report(&self, ended: &Ended, Ending { attempt, end, was_called, .. }: &Ending) {
+        let Stored { timer, kind, key, attempts, .. } = &*attempt.stored;
+        let id = timer.id();
         match &ended.change {
             Change::Bury { reason, .. } => {
-                // The reason may quote the payload, and payloads are not logged.
-                let is_unreadable = reason.starts_with(UNREADABLE);
-                let told = if is_unreadable { reason.split(UNREADABLE_WHY).next() } else { None };
-                let Stored { timer, kind, key, attempts, .. } = &*attempt.stored;
-                let reason = told.unwrap_or(reason);
-                self.shared.events.buried(timer.id(), kind, key.as_deref(), *attempts, reason);
+                self.shared.events.buried(id, kind, key.as_deref(), *attempts, loggable(reason));
             }
             Change::Put(Put { error: Some(error), .. }) => {
-                self.shared.events.retried(attempt.id(), attempt.stored.attempts, error);
+                self.shared.events.retried(id, *attempts, loggable(error));
             }
+            Change::Delete if !was_called && *end != End::Done => self.shared.events.removed(id),
             Change::Put(_) | Change::Delete => {}
-        }
-        if was_taken {
-            return;
         }
         let mut stats = self.shared.stats();
         match (&ended.change, end) {
             (Change::Bury { .. }, _) => stats.buried += 1,
             (_, End::Done) => stats.done += 1,
             (_, End::Again { counts: true, .. }) => stats.retried += 1,
+            (_, End::Again { .. }) => stats.snoozed += 1,
+            (Change::Delete, _) => stats.removed += 1,
             (_, End::Anew) => stats.replanned += 1,
-            // A timer that is given back was not snoozed.
-            (_, End::Again { .. }) if was_called => stats.snoozed += 1,
-            (_, End::Again { .. } | End::Cancelled | End::Bury(_)) => {}
+            (_, End::GiveBack(_) | End::Bury(_)) => {}
         }
     }
+}
+
+/// The part of an error that is logged: it may quote the payload, and payloads are not logged.
+fn loggable(error: &str) -> &str {
+    let is_unreadable = error.starts_with(UNREADABLE);
+    error.split(UNREADABLE_WHY).next().filter(|_| is_unreadable).unwrap_or(error)
 }
 
 /// An occurrence of a series, with the number that all of them share.

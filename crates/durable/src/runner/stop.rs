@@ -5,7 +5,6 @@ use std::task::Context;
 use std::time::Duration;
 
 use futures::future::{OptionFuture, join};
-use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
@@ -66,12 +65,6 @@ impl Runner {
             self.disarm_all();
             // Calls on their way tell that they were not made, as a handler tells its end.
             self.is_stopping.store(true, Ordering::Release);
-            let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
-            for id in waiting {
-                if let Some(Live::Waiting { attempt, .. }) = self.live.remove(&id) {
-                    self.give_back(attempt);
-                }
-            }
         }
     }
 
@@ -114,7 +107,7 @@ impl Runner {
             match live {
                 Live::Running { .. } => stopping.stopped.left_running += 1,
                 Live::Ending(_) => stopping.stopped.unsettled += 1,
-                Live::Beginning { .. } | Live::Waiting { .. } => {}
+                Live::Beginning { .. } => {}
             }
         }
         self.finish_joining().await;

@@ -125,6 +125,8 @@ pub enum Begun {
     Yours(Box<Stored>),
     /// It has been cancelled, moved or settled, or is of another kind.
     Gone,
+    /// It was cancelled while an earlier owner ran it, and that owner died: it is deleted.
+    Cancelled,
     /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it, or a call whose answer was
     /// lost. The runner asks again after a second.
     Locked,
@@ -153,10 +155,8 @@ pub enum Settled {
 pub enum Removal {
     /// The timer is gone. No handler will be given it.
     Removed(Near),
-    /// The present owner has begun the timer, by this attempt, and its handler may run. When the attempt ends, nothing
-    /// follows: no other attempt, and no other occurrence of the series. There are two exceptions. If the process dies
-    /// before the attempt ends, the timer is attempted again. If it is given back before its handler was called, it waits
-    /// for another cancel, which removes it, or for a begin, which finds it gone.
+    /// The present owner has begun the timer, by this attempt, and its handler may run. When the attempt ends, or its process
+    /// dies, nothing follows: no other attempt, and no other occurrence of the series.
     Running(TimerId, u32),
     /// There is no such timer: it has ended, was removed before, or never was.
     NotFound,
@@ -181,7 +181,7 @@ pub enum Move {
 /// The answer to [`unbury`](super::Store::unbury).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is stored again.
+    /// It is stored again. A run of a series has another name now: see [`Store::unbury`](super::Store::unbury).
     Stored(Near),
     /// It is deleted.
     Deleted,
@@ -239,9 +239,11 @@ pub struct Stored {
     pub series: Option<Series>,
     /// How many attempts have begun, this one included.
     pub attempts: u32,
+    /// How many of them ended without an answer, because their process died or was stopped.
+    pub crashes: u32,
     /// The last attempts that failed, the oldest first.
     pub failures: Vec<Failure>,
-    /// It was cancelled after it had begun: nothing follows the present attempt.
+    /// It was cancelled after it had begun: nothing follows the present attempt, also if its process dies.
     pub ending: bool,
     /// Counts the changes by others since it was stored: by cancels and by saves under its key.
     pub version: u32,
@@ -254,7 +256,19 @@ impl From<NewTimer> for Stored {
     fn from(timer: NewTimer) -> Self {
         let NewTimer { id, kind, payload, key, series, replaces: _, is_over: _ } = timer;
         let (timer, failures, state) = (id.into(), Vec::new(), State::Stored);
-        Self { timer, kind, payload, key, series, attempts: 0, failures, ending: false, version: 0, state }
+        Self {
+            timer,
+            kind,
+            payload,
+            key,
+            series,
+            attempts: 0,
+            crashes: 0,
+            failures,
+            ending: false,
+            version: 0,
+            state,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The trait of a store, and the types of its questions and answers.
+//! The trait of a store, and the types of its questions and answers. Not public API: it changes with every version.
 
 mod answers;
 mod questions;
@@ -33,8 +33,7 @@ pub struct Owner {
 
 /// A store of timers, in which `timingwheel-durable` keeps them.
 ///
-/// [`MemoryStore`](crate::MemoryStore), `RedbStore` and `PostgresStore` are such stores. To test a store of your
-/// own, use the macro `conformance!` of the feature `conformance`: it checks the promises below.
+/// [`MemoryStore`](crate::MemoryStore), `RedbStore` and `PostgresStore` are such stores.
 ///
 /// # Promises
 /// - When a call has answered, its changes are durable, and all later calls see them. A call that fails has done all of
@@ -90,8 +89,8 @@ pub trait Store: Send + Sync + 'static {
     fn load(&self, owner: Owner, ask: Ask) -> impl Future<Output = Result<Loaded, Self::Error>> + Send;
 
     /// Begins the timers that still stand where they stood when they were loaded, if they are of the given kinds.
-    /// Counts the attempt. From here on a cancel comes too late. A timer that was cancelled after an earlier begin, and
-    /// then given back, is deleted instead.
+    /// Counts the attempt. From here on a cancel comes too late. A timer that was cancelled while it ran, and whose owner is
+    /// gone, is deleted instead.
     ///
     /// If the owner has already begun a timer, and not ended it, the answer has the same attempt again: the first
     /// answer may have been lost.
@@ -126,10 +125,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Retries or deletes a [buried](Buried) timer. With a time it is stored again, due at that time, and its attempts are counted
     /// from 1 again. Without a time it is deleted.
+    ///
+    /// A run of a series is stored without its key and its rule, and under `number` in place of the series' number.
     fn unbury(
         &self,
         id: TimerId,
         due: Option<Timestamp>,
+        number: u64,
     ) -> impl Future<Output = Result<Taken, Self::Error>> + Send;
 
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
@@ -171,6 +173,12 @@ pub trait Store: Send + Sync + 'static {
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
         let _ = (owner, timer);
         true
+    }
+
+    /// The time by which timers of this store are due, as far as this instance knows. `None` if that is the instance's own clock.
+    fn clock(&self, owner: Owner) -> Option<Timestamp> {
+        let _ = owner;
+        None
     }
 
     /// A number for a timer that this owner saves. No other timer of the store has it. `count` differs for each timer.
@@ -227,6 +235,7 @@ erased! {
         damaged() -> u64;
         is_shared() -> bool;
         is_mine(owner: Owner, timer: Near) -> bool;
+        clock(owner: Owner) -> Option<Timestamp>;
         number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
     }
     calls {
@@ -240,7 +249,7 @@ erased! {
         cancel(which: Which) -> Removal;
         get(which: Which) -> Option<Stored>;
         reschedule(which: Which, due: Timestamp) -> Move;
-        unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+        unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
         list(page: Page) -> Vec<Stored>;
         count() -> Counts;
     }

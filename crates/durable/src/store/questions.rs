@@ -146,6 +146,8 @@ pub enum Change {
     Bury {
         /// Why.
         reason: String,
+        /// Whether the handler was called. Then the reason is the error of this attempt; otherwise the attempt does not count.
+        was_called: bool,
         /// The next occurrence of its series, if there is one.
         next: Option<Put>,
     },

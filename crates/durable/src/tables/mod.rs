@@ -89,10 +89,10 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
     for (at, attempt) in begun {
         tables.set_attempt(at, None)?;
         if let Some(mut row) = tables.take(at)? {
-            row.attempts = attempt.number;
             if row.ending {
                 forget(tables, &row)?;
             } else {
+                crash(&mut row, attempt.number);
                 tables.put(&row)?;
             }
             given_back += 1;
@@ -115,19 +115,26 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
             let Some(row) = row.filter(|row| row.timer.id == id && kinds.contains(&row.kind)) else {
                 continue;
             };
-            if row.ending && tables.attempt(at)?.is_none() {
-                // Cancelled, and given back before its handler was called.
-                tables.take(at)?;
-                forget(tables, &row)?;
+            if row.ending && delete_if_over(tables, owner.epoch, &row)? {
+                answers[index] = Begun::Cancelled;
                 continue;
             }
+            let mut row = row;
             let mut attempt = BegunBy { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
-            if let Some(before) = tables.set_attempt(at, Some(attempt))? {
-                // An earlier owner's attempt counts, although it never ended. This owner's own attempt is answered again: the
-                // first answer was lost.
-                let is_its_own = before.epoch == owner.epoch;
-                attempt.number = before.number.saturating_add(u32::from(!is_its_own));
-                tables.set_attempt(at, Some(attempt))?;
+            match tables.set_attempt(at, Some(attempt))? {
+                // It is answered again: the first answer was lost.
+                Some(before) if before.epoch == owner.epoch => {
+                    attempt = before;
+                    tables.set_attempt(at, Some(attempt))?;
+                }
+                // An earlier owner's attempt counts, although it never ended.
+                Some(before) => {
+                    crash(&mut row, before.number);
+                    attempt.number = before.number.saturating_add(1);
+                    tables.set_attempt(at, Some(attempt))?;
+                    tables.put(&row)?;
+                }
+                None => {}
             }
             answers[index] = Begun::Yours(Box::new(shown(row, Some(attempt))));
         }
@@ -150,18 +157,33 @@ pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, 
     Ok(saved)
 }
 
-/// The timer that has the key. If it was cancelled, and given back before its handler was called, it is deleted here.
+/// An attempt has ended with its process, and without an answer.
+fn crash(row: &mut Stored, number: u32) {
+    (row.attempts, row.crashes) = (number, row.crashes.saturating_add(1));
+    note(row, number, CRASH.to_owned());
+}
+
+/// Deletes a timer that was cancelled while it ran, if its process has died since. Returns whether it has.
+fn delete_if_over<T: Tables>(tables: &mut T, epoch: u64, row: &Stored) -> Result<bool, T::Error> {
+    let at = row.timer.place();
+    if tables.attempt(at)?.is_some_and(|attempt| attempt.epoch == epoch) {
+        return Ok(false);
+    }
+    tables.set_attempt(at, None)?;
+    tables.take(at)?;
+    forget(tables, row)?;
+    Ok(true)
+}
+
+/// The timer that has the key.
 fn holder<T: Tables>(tables: &mut T, new: &Stored) -> Result<Option<Stored>, T::Error> {
     let Some(key) = &new.key else { return Ok(None) };
     let Some(at) = tables.keyed(key)? else { return Ok(None) };
     // The key may lead nowhere, where the timer was damaged.
     let Some(old) = tables.row(at)? else { return Ok(None) };
-    if old.ending && tables.attempt(at)?.is_none() {
-        tables.take(at)?;
-        forget(tables, &old)?;
-        return Ok(None);
-    }
-    Ok(Some(old))
+    let epoch = tables.epoch()?;
+    let is_over = old.ending && delete_if_over(tables, epoch, &old)?;
+    Ok(Some(old).filter(|_| !is_over))
 }
 
 /// Decides about the timer that has the key, and about the new one, which is yet to be stored.
@@ -206,6 +228,9 @@ fn take_key<T: Tables>(
     forget(tables, &old)?;
     Ok(if is_over { Saved::Over { dropped: Some(dropped) } } else { Saved::Replaced { id, dropped } })
 }
+
+/// The error of an attempt whose process ended before it had answered.
+pub(crate) const CRASH: &str = "its process ended before it answered";
 
 /// How many errors are kept.
 const KEPT_FAILURES: usize = 10;
@@ -269,14 +294,12 @@ fn settle_one<T: Tables>(
     match change {
         Change::Delete => forget(tables, &row)?,
         Change::Put(put) => put_back(tables, row, attempt, put)?,
-        Change::Bury { reason, next } => {
-            row.attempts = attempt;
-            note(&mut row, attempt, reason.clone());
-            let mut buried = Stored { timer: row.timer.id.into(), version: 0, ..row.clone() };
-            if std::mem::take(&mut buried.ending) {
-                // Nothing follows it, also if it is retried.
-                buried.series = None;
+        Change::Bury { reason, was_called, next } => {
+            row.attempts = attempt.saturating_sub(u32::from(!was_called));
+            if was_called {
+                note(&mut row, attempt, reason.clone());
             }
+            let buried = Stored { timer: row.timer.id.into(), version: 0, ending: false, ..row.clone() };
             forget(tables, &row)?;
             tables.bury(&buried, &reason)?;
             if let Some(next) = next {
@@ -298,7 +321,7 @@ fn put_back<T: Tables>(tables: &mut T, mut row: Stored, attempt: u32, put: Put) 
         return place(tables, &Stored { timer, series, attempts, ..row }, Some(from));
     }
     forget(tables, &row)?;
-    place(tables, &Stored { timer, series, attempts, failures: Vec::new(), ..row }, None)
+    place(tables, &Stored { timer, series, attempts, crashes: 0, failures: Vec::new(), ..row }, None)
 }
 
 fn note(row: &mut Stored, attempt: u32, error: String) {
@@ -343,12 +366,17 @@ pub(crate) fn unbury<T: Tables>(
     tables: &mut T,
     id: TimerId,
     due: Option<Timestamp>,
+    number: u64,
 ) -> Result<Taken, T::Error> {
     let Some(mut row) = tables.buried_row(id)? else { return Ok(Taken::NotFound) };
     let Some(due) = due else {
         tables.unbury(id)?;
         return Ok(Taken::Deleted);
     };
+    // Its series goes on by itself, or is over.
+    if row.series.take().is_some() {
+        (row.timer.id.unique, row.key) = (number, None);
+    }
     if let Some(key) = &row.key
         && let Some(holder) = tables.keyed(key)?
         && let Some(other) = tables.row(holder)?
@@ -356,7 +384,7 @@ pub(crate) fn unbury<T: Tables>(
         return Ok(Taken::KeyTaken(other.timer.id));
     }
     tables.unbury(id)?;
-    (row.timer.due_ms, row.attempts, row.state) = (millis(due), 0, State::Stored);
+    (row.timer.due_ms, row.attempts, row.crashes, row.state) = (millis(due), 0, 0, State::Stored);
     place(tables, &row, None)?;
     Ok(Taken::Stored(row.timer))
 }
@@ -370,7 +398,7 @@ fn running<T: Tables>(tables: &mut T, row: &mut Stored) -> Result<Option<BegunBy
         return Ok(Some(attempt));
     }
     tables.set_attempt(at, None)?;
-    row.attempts = attempt.number;
+    crash(row, attempt.number);
     tables.put(row)?;
     Ok(None)
 }
@@ -442,7 +470,7 @@ macro_rules! calls {
             write cancel(which: Which) -> Removal;
             read get(which: Which) -> Option<Stored>;
             write reschedule(which: Which, due: Timestamp) -> Move;
-            write unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+            write unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
             read list(page: Page) -> Vec<Stored>;
         }
 

@@ -89,7 +89,7 @@ mod tests {
                 let next = in_series.then(|| put(TimerId::new(due, timer.id.unique).into()));
                 let change = match (random.u8(..10), next) {
                     (0, _) => Change::Put(put(Near::new(timer.id, due))),
-                    (1, next) => Change::Bury { reason: "enough".into(), next },
+                    (1, next) => Change::Bury { reason: "enough".into(), was_called: true, next },
                     (3.., Some(next)) => Change::Put(next),
                     (2, _) | (_, None) => Change::Delete,
                 };

@@ -59,6 +59,8 @@ macro_rules! in_every_store {
     };
 }
 
+pub(crate) use in_every_store;
+
 in_every_store! {
     a_run_that_failed_gets_the_new_payload_and_keeps_its_time_and_attempts
     a_run_that_is_overdue_at_a_start_gets_the_new_payload_and_policy
@@ -75,25 +77,25 @@ in_every_store! {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Note(String);
+pub(crate) struct Note(pub(crate) String);
 
 impl Kind for Note {
     const KIND: &'static str = "note";
 }
 
-fn note(text: &str) -> Note {
+pub(crate) fn note(text: &str) -> Note {
     Note(text.to_owned())
 }
 
-fn later(hours: i64) -> Timestamp {
+pub(crate) fn later(hours: i64) -> Timestamp {
     Timestamp::from_millisecond(Timestamp::now().as_millisecond()).unwrap()
         + SignedDuration::from_hours(hours)
 }
 
 /// The text, the attempt, and the scheduled instant of each call.
-type Calls = Arc<Mutex<Vec<(String, u32, Timestamp)>>>;
+pub(crate) type Calls = Arc<Mutex<Vec<(String, u32, Timestamp)>>>;
 
-fn instance<S: Store + Clone>(store: &S) -> Builder {
+pub(crate) fn instance<S: Store + Clone>(store: &S) -> Builder {
     Durable::builder(&TimingWheel::new(), store.clone())
 }
 
@@ -103,7 +105,7 @@ async fn saver<S: Store + Clone>(store: &S) -> Durable {
 }
 
 /// An instance that notes its calls. The notes `fails` and `waits` fail and wait for ever, at their first attempt.
-async fn noting<S: Store + Clone>(store: &S, calls: &Calls) -> Durable {
+pub(crate) async fn noting<S: Store + Clone>(store: &S, calls: &Calls) -> Durable {
     let calls = calls.clone();
     let handler = move |Note(text): Note, run: Run| {
         calls.lock().unwrap().push((text.clone(), run.attempt, run.scheduled()));
@@ -119,7 +121,7 @@ async fn noting<S: Store + Clone>(store: &S, calls: &Calls) -> Durable {
     instance(store).on(handler).retry::<Note>(backoff).start().await.expect("a start")
 }
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begin = Instant::now();
     while !holds().await {
         assert!(begin.elapsed() < Duration::from_secs(120), "not within two minutes: {what}");
@@ -127,20 +129,20 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-async fn called(calls: &Calls, count: usize) {
+pub(crate) async fn called(calls: &Calls, count: usize) {
     until("a call", async || calls.lock().unwrap().len() >= count).await;
 }
 
-async fn get(durable: &Durable, key: &str) -> Stored {
+pub(crate) async fn get(durable: &Durable, key: &str) -> Stored {
     durable.get(key).await.expect("an answer").expect("it is stored")
 }
 
-async fn stop(durable: Durable) {
+pub(crate) async fn stop(durable: Durable) {
     durable.stop(Duration::from_secs(60)).await;
 }
 
 /// A rule that is due once a day, was due in the last minute, and is due next tomorrow.
-fn daily() -> (Plan, Timestamp) {
+pub(crate) fn daily() -> (Plan, Timestamp) {
     let now = Timestamp::now();
     let due = Timestamp::from_second(now.as_second() / 60 * 60).unwrap();
     let text = due.to_zoned(TimeZone::UTC).strftime("%-M %-H * * *").to_string();
@@ -148,7 +150,7 @@ fn daily() -> (Plan, Timestamp) {
 }
 
 /// A run as an earlier program has stored it: of this series, due then, first after `after` by the rule.
-fn run_of(plan: &Plan, key: &str, text: &str, due: Timestamp, after: Timestamp) -> NewTimer {
+pub(crate) fn run_of(plan: &Plan, key: &str, text: &str, due: Timestamp, after: Timestamp) -> NewTimer {
     let series = Series::new(plan.to_string(), Missed::once()).planned_after(after);
     let id = TimerId::new(due, key.len() as u64);
     let payload = serde_json::to_vec(&note(text)).unwrap();

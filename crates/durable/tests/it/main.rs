@@ -12,7 +12,7 @@ mod redb_far;
 #[cfg(feature = "redb")]
 mod redb_file;
 mod runner;
-#[cfg(feature = "conformance")]
+mod second_day;
 mod stores;
 #[cfg(feature = "metrics")]
 mod work;

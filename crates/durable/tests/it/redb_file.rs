@@ -43,8 +43,9 @@ async fn what_cannot_be_opened_is_refused_with_its_path_and_the_reason() {
     let refused = |path: &Path| {
         let error = RedbStore::create(path).unwrap_err();
         assert!(matches!(&error, RedbError::Open { path: of, .. } if of == path), "{error:?}");
-        assert_eq!(error.to_string(), format!("{} cannot be opened", path.display()));
-        assert!(error.source().is_some_and(|why| why.to_string().contains("os error")), "{error:?}");
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{} cannot be opened: ", path.display())), "{text}");
+        assert!(text.ends_with(')') && text.contains("(os error ") && error.source().is_none(), "{text}");
     };
     refused(&folder.path().join("no such folder").join("timers.redb"));
     refused(folder.path());
@@ -59,6 +60,58 @@ async fn what_cannot_be_opened_is_refused_with_its_path_and_the_reason() {
     assert_eq!(std::fs::read(&other).unwrap(), b"Dear reader");
 }
 
+#[test]
+fn of_threads_that_create_one_file_at_once_one_has_it_and_the_others_are_told_that_it_is_in_use() {
+    for round in 0..50 {
+        let folder = folder();
+        let path = folder.path().join("timers.redb");
+        // As a process has left it that was killed.
+        std::fs::write(folder.path().join("timers.redb.0123.new"), "unfinished").unwrap();
+        let barrier = std::sync::Barrier::new(3);
+        let create = || {
+            barrier.wait();
+            let store = RedbStore::create(&path);
+            barrier.wait();
+            store
+        };
+        let stores: Vec<_> = std::thread::scope(|scope| {
+            let threads = [(); 3].map(|()| scope.spawn(create));
+            threads.map(|thread| thread.join().unwrap()).into()
+        });
+        let has_it = stores.iter().filter(|store| store.is_ok()).count();
+        assert_eq!(has_it, 1, "round {round}: {stores:?}");
+        for error in stores.iter().filter_map(|store| store.as_ref().err()) {
+            assert!(matches!(error, RedbError::InUse { .. }), "round {round}: {error}");
+        }
+        drop(stores);
+        let left = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(left.eq(["timers.redb"]), "round {round}");
+    }
+}
+
+#[test]
+fn saves_that_occupy_all_blocking_threads_of_the_runtime_are_stored() {
+    let folder = folder();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(4).build();
+    let runtime = runtime.unwrap();
+    let saved = runtime.block_on(async {
+        let store = RedbStore::create(folder.path().join("timers.redb")).unwrap();
+        let durable = Durable::builder(&TimingWheel::new(), store).start().await.unwrap();
+        let far = "2100-01-01T00:00:00Z".parse().unwrap();
+        let saves = (0..50).map(|number: u32| {
+            let durable = durable.clone();
+            tokio::task::spawn_blocking(move || {
+                let save = durable.at(far, &Blob(number.to_string())).save();
+                tokio::runtime::Handle::current().block_on(save).map(drop)
+            })
+        });
+        tokio::time::timeout(Duration::from_secs(60), futures::future::join_all(saves)).await
+    });
+    // It would wait for its threads for ever.
+    runtime.shutdown_background();
+    assert!(saved.expect("nothing waits for ever").into_iter().all(|saved| saved.unwrap().is_ok()));
+}
+
 #[tokio::test]
 async fn a_file_of_a_newer_format_is_refused_and_left_as_it_is() {
     let folder = folder();
@@ -71,10 +124,10 @@ async fn a_file_of_a_newer_format_is_refused_and_left_as_it_is() {
         transaction.open_table(meta).unwrap().insert("format", format).unwrap();
         transaction.commit().unwrap();
     };
-    set(2);
+    set(3);
     let before = std::fs::read(&path).unwrap();
     let error = RedbStore::create(&path).unwrap_err();
-    assert!(matches!(error, RedbError::Newer { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, RedbError::Newer { found: 3, known: 2, .. }), "{error}");
     assert!(error.to_string().contains("timers.redb"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before, "byte for byte");
     set(1);
@@ -136,8 +189,8 @@ async fn a_file_that_is_not_there_or_was_cut_to_nothing_is_no_new_store() {
     assert_eq!(left, ["timers.redb"]);
 }
 
-/// Changes the rows of a file by hand: by their keys.
-fn change_rows(path: &Path, change: impl Fn(usize, &mut Vec<u8>) -> bool) {
+/// Changes the rows of a file by hand, and shows their keys.
+fn change_rows(path: &Path, change: impl Fn(usize, &mut Vec<u8>) -> bool, mut show: impl FnMut(u128)) {
     let timers: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
     let database = Database::open(path).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -149,6 +202,7 @@ fn change_rows(path: &Path, change: impl Fn(usize, &mut Vec<u8>) -> bool) {
             .map(|row| row.map(|(at, bytes)| (at.value(), bytes.value().to_vec())).unwrap())
             .collect();
         for (index, (at, mut bytes)) in rows.into_iter().enumerate() {
+            show(at);
             if change(index, &mut bytes) {
                 timers.insert(at, bytes.as_slice()).unwrap();
             }
@@ -168,15 +222,19 @@ async fn a_damaged_timer_is_kept_and_all_others_run() {
     durable.stop(Duration::from_secs(30)).await;
     drop(durable);
     // A turned bit in one payload, a row cut off, and one whose due time would be another.
-    change_rows(&path, |index, bytes| {
-        match index {
-            7 => *bytes.last_mut().unwrap() ^= 1,
-            70 => bytes.truncate(9),
-            400 => bytes[20] ^= 4,
-            _ => return false,
-        }
-        true
-    });
+    change_rows(
+        &path,
+        |index, bytes| {
+            match index {
+                7 => *bytes.last_mut().unwrap() ^= 1,
+                70 => bytes.truncate(9),
+                400 => bytes[20] ^= 4,
+                _ => return false,
+            }
+            true
+        },
+        drop,
+    );
     let durable = Durable::builder(&TimingWheel::new(), RedbStore::open(&path).unwrap())
         .on(|_: Blob, _: Run| async { Ok(Answer::Done) })
         .start()
@@ -197,6 +255,61 @@ async fn a_damaged_timer_is_kept_and_all_others_run() {
     let database = Database::open(&path).unwrap();
     let damaged = database.begin_read().unwrap().open_table(damaged).unwrap();
     assert_eq!(damaged.len().unwrap(), 3, "with their bytes");
+}
+
+/// In leaves, where the key is a timer's own, and above them, where it leads to others.
+#[tokio::test]
+async fn a_turned_bit_in_any_key_stops_no_other_timer() {
+    const TIMERS: u64 = 400;
+    let folder = folder();
+    let path = folder.path().join("timers.redb");
+    let store = RedbStore::create(&path).unwrap();
+    let durable = Durable::builder(&TimingWheel::new(), store.clone()).start().await.unwrap();
+    let saves = (0..TIMERS).map(|number| {
+        let due = Timestamp::from_millisecond(1_700_000_000_000 + i64::try_from(number).unwrap()).unwrap();
+        durable.at(due, &Blob("x".repeat(50))).save()
+    });
+    assert!(futures::future::join_all(saves).await.iter().all(Result::is_ok));
+    durable.stop(Duration::from_secs(30)).await;
+    store.compact().await.unwrap();
+    drop((store, durable));
+    let mut keys = Vec::new();
+    change_rows(&path, |_, _| false, |key| keys.push(key.to_le_bytes()));
+    let sound = std::fs::read(&path).unwrap();
+    let places: Vec<usize> =
+        (0..sound.len() - 16).filter(|at| keys.iter().any(|key| key == &sound[*at..at + 16])).collect();
+    let mut damaged = 0;
+    for seed in 0..30 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut bytes = sound.clone();
+        let (at, bit) = (places[random.usize(..places.len())], random.usize(..128));
+        bytes[at + bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&path, &bytes).unwrap();
+        let durable = Durable::builder(&TimingWheel::new(), RedbStore::open(&path).unwrap())
+            .on(|_: Blob, _: Run| async { Ok(Answer::Done) })
+            .start()
+            .await
+            .unwrap();
+        let begin = std::time::Instant::now();
+        while durable.stats().done + durable.stats().damaged < TIMERS {
+            assert!(begin.elapsed() < Duration::from_secs(60), "seed {seed}: {:?}", durable.stats());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let stats = durable.stats();
+        assert!(stats.done == TIMERS - stats.damaged && stats.damaged <= 1, "seed {seed}: {stats:?}");
+        let count = loop {
+            if let Ok(count) = durable.count().await
+                && count.begun == 0
+            {
+                break count;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "seed {seed}: {:?}", durable.stats());
+        };
+        assert_eq!(count, Default::default(), "seed {seed}");
+        damaged += stats.damaged;
+        durable.stop(Duration::from_secs(30)).await;
+    }
+    assert!(damaged > 5, "{damaged} bits were those of a timer");
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! The limits of a database: a save beyond them is refused alone, and a server has so many connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, Pool};
-use timingwheel_durable::store::Store;
-use timingwheel_durable::{Answer, Error, PostgresError, PostgresStore, Run};
+use timingwheel_durable::store::{Begun, Near, NewTimer, Store, ToBegin};
+use timingwheel_durable::{Answer, Error, Kind, PostgresError, PostgresStore, Run, TimerId};
 use tokio::sync::watch;
 use tokio_postgres::NoTls;
 
@@ -43,8 +44,8 @@ async fn a_key_that_is_too_long_is_refused_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn handlers_with_a_pool_leave_the_store_its_connections_however_many_run() {
     const HANDLERS: usize = 64;
-    // Six for the handlers, five for the store, and one for this test.
-    let server = Server::with_connections(12);
+    // Six for the handlers, six for the store, and one for this test.
+    let server = Server::with_connections(13);
     let url = server.url("postgres");
     let sql = client(&url).await;
     sql.batch_execute("create table effects (name text not null)").await.expect("a table");
@@ -120,4 +121,31 @@ async fn without_room_on_the_server_the_error_says_what_was_tried_and_why_it_fai
         matches!(both, (Ok(_), Ok(_)))
     })
     .await;
+}
+
+#[tokio::test]
+async fn large_payloads_begin_a_few_at_a_time_and_all_of_them_do() {
+    const EACH: usize = 256 << 10;
+    let url = database().await;
+    let store = store(&url).await;
+    let owner = store.join(Duration::from_secs(90), true).await.expect("a join");
+    let ids: Vec<TimerId> = (0..40).map(|n| TimerId::new(soon(-1_000), (1 << 20) + n)).collect();
+    // Nothing in them repeats: the table stores as many bytes as an answer has.
+    let payload = format!("{:?}", key(EACH - 2));
+    let new = |id: &TimerId| NewTimer::new(*id, Tick::KIND, payload.as_bytes());
+    store.save(ids.iter().map(new).collect()).await.expect("a save");
+    let mut left: Vec<Near> = ids.into_iter().map(Near::from).collect();
+    let mut calls = 0;
+    while !left.is_empty() {
+        calls += 1;
+        let kinds = Arc::new([Tick::KIND.to_owned()].into());
+        let answers = store.begin(owner, ToBegin { timers: left.clone(), kinds }).await.expect("a begin");
+        let begun = answers.iter().filter(|answer| matches!(answer, Begun::Yours(_))).count();
+        assert!((1..=(4 << 20) / EACH).contains(&begun), "{begun} of {}", left.len());
+        let others = answers.iter().filter(|answer| **answer == Begun::Locked).count();
+        assert_eq!(begun + others, left.len(), "the others are asked for again");
+        let mut answers = answers.into_iter();
+        left.retain(|_| answers.next() == Some(Begun::Locked));
+    }
+    assert_eq!(calls, 3);
 }

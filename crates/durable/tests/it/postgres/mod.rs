@@ -15,6 +15,7 @@ mod proxy;
 mod races;
 mod rights;
 mod schemas;
+mod second_day;
 #[allow(dead_code, reason = "the benchmark and the example use the rest")]
 pub(crate) mod server;
 mod shares;

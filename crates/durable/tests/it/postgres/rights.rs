@@ -13,7 +13,8 @@ use super::support::{Calls, Tick, builder, client, soon, store, until};
 async fn role(sql: &Client, suffix: &str, heading: &str) -> String {
     let role = format!("{}_{suffix}", current_database(sql).await);
     sql.batch_execute(&format!("create role {role}")).await.expect("a role");
-    let (_, after) = PostgresStore::tables().split_once(heading).expect("a heading");
+    let tables = PostgresStore::tables();
+    let (_, after) = tables.rsplit_once(heading).expect("a heading");
     let lines = after.lines().skip(1).map_while(|line| line.strip_prefix("--     grant "));
     let mut count = 0;
     for grant in lines {

@@ -105,7 +105,7 @@ async fn a_name_that_is_no_schemas_is_refused_with_what_is_allowed() {
          \"Timers; drop\""
     );
     let by_hand = PostgresOptions::new(&url).expect("an address").schema("by_hand").expect("a name");
-    client(&url).await.batch_execute(&by_hand.tables()).await.expect("tables");
+    client(&url).await.batch_execute(&by_hand.migrations().concat()).await.expect("tables");
     PostgresStore::connect_with(by_hand.create(false), NoTls).await.expect("they are there");
 }
 

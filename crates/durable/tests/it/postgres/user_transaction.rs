@@ -117,6 +117,46 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
 }
 
 #[tokio::test]
+async fn a_handler_and_a_request_that_both_change_the_order_first_and_the_timer_last_never_deadlock() {
+    let (url, called) = (database().await, Arc::new(AtomicI64::new(0)));
+    let mut sql = client(&url).await;
+    sql.batch_execute("create table orders (state text not null); insert into orders values ('new')")
+        .await
+        .expect("a table");
+    let (address, calls) = (url.clone(), Arc::clone(&called));
+    let handler = move |_: Tick, run: Run| {
+        let (address, calls) = (address.clone(), Arc::clone(&calls));
+        async move {
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            calls.fetch_add(1, Ordering::Relaxed);
+            transaction.execute("update orders set state = state || ' cancelled'", &[]).await?;
+            run.finish_in(&transaction).await?;
+            transaction.commit().await?;
+            Ok(Answer::Done)
+        }
+    };
+    let one = builder(store(&url).await, LEASE).on(handler).start().await.expect("a start");
+    let other = store(&url).await;
+    let transaction = sql.transaction().await.expect("a transaction");
+    transaction.execute("update orders set state = state || ' paid'", &[]).await.expect("an update");
+    let id = one.at(soon(10), &Tick::new("order")).save().await.expect("a save");
+    until("the handler waits for the order", async || {
+        let waits = "select 1 from pg_stat_activity where datname = current_database() \
+            and wait_event_type = 'Lock' and query like 'update orders%'";
+        called.load(Ordering::Relaxed) == 1 && !transaction.query(waits, &[]).await.expect("rows").is_empty()
+    })
+    .await;
+    let told = other.cancel_in(&transaction, id).await.expect("a cancel");
+    assert_eq!(told, Cancelled::Running(1));
+    transaction.commit().await.expect("no deadlock");
+    until("it is done", async || one.stats().done == 1).await;
+    let state: String = sql.query_one("select state from orders", &[]).await.expect("an order").get(0);
+    assert_eq!((state.as_str(), called.load(Ordering::Relaxed)), ("new paid cancelled", 1));
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
 async fn finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by() {
     let (url, ahead) = (database().await, Arc::new(AtomicI64::new(0)));
     let (address, sets) = (url.clone(), Arc::clone(&ahead));

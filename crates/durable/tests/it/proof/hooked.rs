@@ -99,7 +99,7 @@ hooked! {
     cancel(which: Which) -> Removal;
     get(which: Which) -> Option<Stored>;
     reschedule(which: Which, due: Timestamp) -> Move;
-    unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+    unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
     list(page: Page) -> Vec<Stored>;
     count() -> Counts;
 }

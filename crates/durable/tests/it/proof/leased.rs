@@ -214,8 +214,9 @@ impl Store for Leased {
         &self,
         id: timingwheel_durable::TimerId,
         due: Option<Timestamp>,
+        number: u64,
     ) -> Result<Taken, Self::Error> {
-        self.memory.unbury(id, due).await
+        self.memory.unbury(id, due, number).await
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>, Self::Error> {

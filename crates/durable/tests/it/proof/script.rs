@@ -26,8 +26,6 @@ pub(crate) enum What {
     Fail,
     /// For so many milliseconds.
     Wait(u64),
-    /// After so many milliseconds.
-    FailAfter(u64),
     Hang,
 }
 
@@ -60,10 +58,6 @@ impl Hook for Script {
             Some(What::Wait(millis)) => {
                 tokio::time::sleep(Duration::from_millis(millis)).await;
                 Ok(())
-            }
-            Some(What::FailAfter(millis)) => {
-                tokio::time::sleep(Duration::from_millis(millis)).await;
-                Err(Injected)
             }
             Some(What::Hang) => pending().await,
         }
@@ -126,16 +120,5 @@ impl<S: Store + Clone> Rig<S> {
 
     pub(crate) fn at(&self, seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
-    }
-
-    /// A timer that has begun and waits out a tenth of a second before its time, which is a second from now.
-    pub(crate) async fn begun_ahead(&self, durable: &Durable) {
-        self.script.next("begin", Step::Before, What::Wait(500));
-        durable.after(Duration::ZERO, &Tick(0)).save().await.unwrap();
-        self.wheel.sleep(secs(1)).await;
-        assert_eq!((durable.stats().ahead, self.calls()), (Duration::from_millis(100), 1));
-        durable.after(secs(1), &Tick(0)).key("ahead").save().await.unwrap();
-        self.wheel.sleep(Duration::from_millis(950)).await;
-        assert_eq!((durable.stats().begun, self.calls()), (1, 1), "it waits");
     }
 }

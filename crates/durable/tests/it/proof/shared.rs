@@ -3,44 +3,11 @@
 use std::time::Duration;
 
 use timingwheel_durable::store::{Hint, Near, NewTimer, Store};
-use timingwheel_durable::{CallBack, Cancelled, Error, Kind, Outside, TimerId};
+use timingwheel_durable::{CallBack, Error, Kind, Outside, TimerId};
 
 use super::hooked::Step;
 use super::leased::Leased;
 use super::script::{Rig, Tick, What, secs};
-
-#[tokio::test(start_paused = true)]
-async fn a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs()
-{
-    for step in [Step::Before, Step::After] {
-        let rig = Rig::on(Leased::new());
-        let durable = rig.start().await;
-        rig.begun_ahead(&durable).await;
-        // The result fails after another owner has had the timer, and this one has joined again.
-        rig.script.next("settle", step, What::FailAfter(500));
-        let cancel = tokio::spawn({
-            let durable = durable.clone();
-            async move { durable.cancel("ahead").await }
-        });
-        while !rig.script.is_over() {
-            tokio::task::yield_now().await;
-        }
-        rig.store.take_away().await;
-        let told = cancel.await.unwrap().unwrap();
-        rig.wheel.sleep(secs(5)).await;
-        let stats = durable.stats();
-        assert_eq!((stats.rejoined, stats.lost), (1, false), "{step:?}");
-        let runs = match (told, step) {
-            (Cancelled::Removed, _) => 1,
-            // It was removed before the lease was lost, and nobody knows by whom.
-            (Cancelled::Running(_), Step::After) => 1,
-            (Cancelled::Running(_), Step::Before) => 2,
-            (Cancelled::NotFound, _) => panic!("it was there"),
-        };
-        assert_eq!(rig.calls(), runs, "{step:?}: {told:?}");
-        durable.stop(secs(5)).await;
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_stopped_while_it_joins_again_leaves_its_share() {

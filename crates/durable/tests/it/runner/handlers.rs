@@ -129,28 +129,6 @@ impl Kind for Number {
     const KIND: &'static str = "number";
 }
 
-/// The same kind, as a version before wrote it.
-#[derive(Serialize, Deserialize)]
-struct Text(String);
-
-impl Kind for Text {
-    const KIND: &'static str = "number";
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_payload_that_cannot_be_read_is_buried_with_its_bytes() {
-    let rig = Rig::new();
-    let durable = rig.builder().on(|_: Number, _| async { Ok(Answer::Done) }).start().await.unwrap();
-    durable.at(at(1.0), &Text("seven".into())).save().await.unwrap();
-    rig.sleep(2.0).await;
-    let buried = durable.list(Page { buried: true, ..Page::default() }).await.unwrap();
-    assert_eq!(buried[0].payload, b"\"seven\"");
-    assert!(
-        matches!(&buried[0].state, State::Buried(why) if why.reason.contains("cannot be read")),
-        "{buried:?}"
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_kind_without_a_handler_is_left_alone_until_there_is_one() {
     let rig = Rig::new();

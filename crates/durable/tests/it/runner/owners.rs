@@ -1,10 +1,9 @@
 //! One owner after the other.
 
-use timingwheel_durable::store::{Page, State};
 use timingwheel_durable::{Answer, Run};
 
 use super::handlers::Number;
-use super::support::{Note, Rig, at, note, secs};
+use super::support::{Rig, at, note, secs};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_due_while_nobody_was_there_is_due_at_the_start_in_order() {
@@ -20,29 +19,6 @@ async fn what_was_due_while_nobody_was_there_is_due_at_the_start_in_order() {
     rig.sleep(1.0).await;
     assert_eq!(rig.book.texts(), ["1", "2", "3"]);
     assert!(rig.book.calls()[0].run.late > secs(800));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_process_dies_of_again_and_again_is_buried() {
-    let rig = Rig::new();
-    let first = rig.start().await;
-    first.at(at(1.0), &Note { takes: 1_000_000, ..note("deadly") }).save().await.unwrap();
-    rig.sleep(2.0).await;
-    // Another owner follows each time, as after a crash: nobody settles or gives back.
-    let mut owners = vec![first];
-    for attempt in 2..=3 {
-        owners.push(rig.start().await);
-        rig.sleep(1.0).await;
-        assert_eq!(rig.book.calls().last().unwrap().run.attempt, attempt);
-    }
-    let last = rig.start().await;
-    rig.sleep(1.0).await;
-    assert_eq!(rig.book.texts().len(), 3);
-    let buried = last.list(Page { buried: true, ..Page::default() }).await.unwrap();
-    assert!(
-        matches!(&buried[0].state, State::Buried(why) if why.reason.contains("did not end")),
-        "{buried:?}"
-    );
 }
 
 #[tokio::test(start_paused = true)]

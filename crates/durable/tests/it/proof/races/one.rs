@@ -4,16 +4,15 @@ use std::sync::Mutex;
 
 use timingwheel_durable::{Cancelled, Clock, Moved};
 
-use super::rig::{Race, Tick, at, in_all_orders, race_of, since, steps};
+use super::rig::{Race, Tick, at, in_all_orders, race_of, since};
 
-fn a_cancel(is_ahead: bool) -> (usize, [usize; 3]) {
+fn a_cancel() -> (usize, [usize; 3]) {
     let seen = Mutex::new([0; 3]);
     let runs = in_all_orders(async |schedule| {
-        let (race, due) = race_of(is_ahead).await;
+        let (race, due) = race_of().await;
         let durable = race.durable.clone();
         let cancel = race.task(async move { durable.cancel("k").await.unwrap() });
-        let (steps, step) = steps(is_ahead);
-        race.go(&schedule, steps, step).await;
+        race.go(&schedule, 2, 400).await;
         race.gates.open();
         let told = cancel.await.unwrap();
         let calls = race.end().await;
@@ -39,24 +38,17 @@ fn a_cancel(is_ahead: bool) -> (usize, [usize; 3]) {
 
 #[test]
 fn a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle() {
-    let (runs, seen) = a_cancel(false);
+    let (runs, seen) = a_cancel();
     assert!(runs > 20 && seen.iter().all(|count| *count > 0), "{runs} runs, {seen:?}");
 }
 
-#[test]
-fn a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time() {
-    let (runs, seen) = a_cancel(true);
-    assert!(runs > 20 && seen.iter().all(|count| *count > 0), "{runs} runs, {seen:?}");
-}
-
-fn a_move(is_ahead: bool, by: i64) -> (usize, [usize; 3]) {
+fn a_move(by: i64) -> (usize, [usize; 3]) {
     let seen = Mutex::new([0; 3]);
     let runs = in_all_orders(async |schedule| {
-        let (race, due) = race_of(is_ahead).await;
+        let (race, due) = race_of().await;
         let durable = race.durable.clone();
         let moves = race.task(async move { durable.reschedule("k", at(due + by)).await.unwrap() });
-        let (steps, step) = steps(is_ahead);
-        race.go(&schedule, steps, step).await;
+        race.go(&schedule, 2, 400).await;
         race.gates.open();
         let told = moves.await.unwrap();
         let calls = race.end().await;
@@ -76,15 +68,7 @@ fn a_move(is_ahead: bool, by: i64) -> (usize, [usize; 3]) {
 #[test]
 fn a_move_is_answered_right_in_all_orders_and_the_timer_comes_once_at_its_last_time() {
     for by in [5_000, -300] {
-        let (runs, seen) = a_move(false, by);
-        assert!(runs > 20 && seen.iter().all(|count| *count > 0), "{runs} runs, {seen:?}");
-    }
-}
-
-#[test]
-fn a_move_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time() {
-    for by in [5_000, -300] {
-        let (runs, seen) = a_move(true, by);
+        let (runs, seen) = a_move(by);
         assert!(runs > 20 && seen.iter().all(|count| *count > 0), "{runs} runs, {seen:?}");
     }
 }
@@ -132,7 +116,7 @@ fn a_move_between_two_attempts_loses_nothing_in_any_order() {
 #[test]
 fn two_moves_to_and_fro_lose_nothing_in_any_order() {
     let runs = in_all_orders(async |schedule| {
-        let (race, due) = race_of(false).await;
+        let (race, due) = race_of().await;
         let moves = [due + 5_000, due].map(|to| {
             let durable = race.durable.clone();
             race.task(async move { durable.reschedule("k", at(to)).await.unwrap() })

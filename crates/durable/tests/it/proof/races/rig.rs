@@ -118,19 +118,6 @@ impl Race {
         Self { wheel, clock, gates, calls, durable }
     }
 
-    /// Lets begins take so long that the next ones come ahead of their time.
-    async fn slow_begins(&self) {
-        self.durable.at(at(50), &Tick).save().await.unwrap();
-        self.gates.close();
-        self.wheel.sleep(Duration::from_millis(60)).await;
-        assert_eq!(self.gates.waiting(), 1, "the begin waits");
-        self.wheel.sleep(Duration::from_millis(100)).await;
-        self.gates.open();
-        self.wheel.sleep(Duration::from_millis(100)).await;
-        assert!(self.durable.stats().ahead > Duration::from_millis(50), "{:?}", self.durable.stats());
-        self.calls.lock().unwrap().clear();
-    }
-
     /// All that waits goes on in the order that is chosen, and time too, by so many steps of so many milliseconds.
     pub(super) async fn go(&self, schedule: &Mutex<Schedule>, mut steps: usize, step: u64) {
         loop {
@@ -187,22 +174,10 @@ pub(super) fn in_all_orders<F: Future<Output = ()>>(race: impl Fn(Arc<Mutex<Sche
 
 const DUE: i64 = 600;
 
-/// With begins at their time, and with begins ahead of it.
-pub(super) async fn race_of(is_ahead: bool) -> (Race, i64) {
+pub(super) async fn race_of() -> (Race, i64) {
     let race = Race::new().await;
-    let now = if is_ahead {
-        race.slow_begins().await;
-        since(race.clock.now())
-    } else {
-        0
-    };
     // Beyond the window, so that it has to be loaded.
-    let due = now + DUE;
-    race.durable.at(at(due), &Tick).key("k").save().await.unwrap();
+    race.durable.at(at(DUE), &Tick).key("k").save().await.unwrap();
     race.gates.close();
-    (race, due)
-}
-
-pub(super) fn steps(is_ahead: bool) -> (usize, u64) {
-    if is_ahead { (3, 290) } else { (2, 400) }
+    (race, DUE)
 }

@@ -2,20 +2,25 @@
 
 use jiff::Timestamp;
 
-use crate::id::{Place, TimerId};
-use crate::store::{
+use timingwheel_durable::store::{
     Ask, Begun, Buried, Change, Counts, Ended, Failure, Loaded, Move, Near, NewTimer, Owner, Page, Put,
     Removal, Saved, Settled, State, Stored, Taken, ToBegin, Which,
 };
+use timingwheel_durable::{Place, TimerId};
 
 #[derive(Default)]
-pub(super) struct Model {
-    pub(super) epoch: u64,
+pub(crate) struct Model {
+    pub(crate) epoch: u64,
     timers: Vec<Stored>,
 }
 
 fn has_begun(timer: &Stored) -> bool {
     matches!(timer.state, State::Begun { .. })
+}
+
+/// Whether this owner runs it.
+fn is_of(timer: &Stored, owner: u64) -> bool {
+    matches!(timer.state, State::Begun { epoch, .. } if epoch == owner)
 }
 
 fn is_buried(timer: &Stored) -> bool {
@@ -28,8 +33,11 @@ fn note(timer: &mut Stored, attempt: u32, error: Option<String>) {
     timer.failures = timer.failures.split_off(timer.failures.len().saturating_sub(10));
 }
 
-fn millis(at: Timestamp) -> i64 {
-    Near::new(TimerId::new(at, 0), at).due_ms
+/// An attempt of an earlier owner has ended without an answer.
+fn crash(timer: &mut Stored) {
+    timer.crashes += 1;
+    note(timer, timer.attempts, Some("its process ended before it answered".into()));
+    timer.state = State::Stored;
 }
 
 impl Model {
@@ -37,7 +45,7 @@ impl Model {
         self.timers.iter().position(|timer| {
             !is_buried(timer)
                 && match which {
-                    Which::Id(id) => timer.timer.id == *id,
+                    Which::Id(id) => timer.timer.id() == *id,
                     Which::Key(key) => timer.key.as_ref() == Some(key),
                 }
         })
@@ -48,28 +56,28 @@ impl Model {
         let timer = &mut self.timers[index];
         match timer.state {
             State::Begun { epoch, attempt } if epoch == self.epoch => return Some(attempt),
-            State::Begun { .. } => timer.state = State::Stored,
+            State::Begun { .. } => crash(timer),
             State::Stored | State::Buried(_) => {}
         }
         None
     }
 
-    pub(super) fn join(&mut self, owner: Owner) {
+    pub(crate) fn join(&mut self, owner: Owner) {
         assert!(owner.epoch > self.epoch, "epoch {} after {}", owner.epoch, self.epoch);
         self.epoch = owner.epoch;
     }
 
-    pub(super) fn leave(&mut self, owner: Owner) -> u64 {
+    pub(crate) fn leave(&mut self, owner: Owner) -> u64 {
         if self.epoch != owner.epoch {
             return 0;
         }
         let mut left = 0;
         self.timers.retain_mut(|timer| {
-            if !matches!(timer.state, State::Begun { epoch, .. } if epoch == owner.epoch) {
+            if !is_of(timer, owner.epoch) {
                 return true;
             }
             left += 1;
-            timer.state = State::Stored;
+            crash(timer);
             !timer.ending
         });
         // Nobody has this one.
@@ -77,7 +85,7 @@ impl Model {
         left
     }
 
-    pub(super) fn save(&mut self, new: NewTimer) -> Saved {
+    pub(crate) fn save(&mut self, new: NewTimer) -> Saved {
         let NewTimer { id, kind, payload, key, series, replaces, is_over } = new;
         let timer = Stored {
             timer: Near::new(id, id.first_due()),
@@ -86,13 +94,15 @@ impl Model {
             key,
             series,
             attempts: 0,
+            crashes: 0,
             failures: Vec::new(),
             ending: false,
             version: 0,
             state: State::Stored,
         };
+        let epoch = self.epoch;
         self.timers.retain(|other| {
-            let is_cancelled = other.ending && other.state == State::Stored;
+            let is_cancelled = other.ending && !is_of(other, epoch);
             !(is_cancelled && other.key.is_some() && other.key == timer.key)
         });
         let holder = timer.key.clone().and_then(|key| self.standing(&Which::Key(key)));
@@ -105,7 +115,7 @@ impl Model {
         };
         let old = &self.timers[holder];
         if !replaces {
-            return Saved::KeyTaken(old.timer.id);
+            return Saved::KeyTaken(old.timer.id());
         }
         let same = match (&old.series, &timer.series) {
             (Some(before), Some(after)) if before.rule == after.rule && !old.ending => Some(
@@ -114,7 +124,7 @@ impl Model {
             _ => None,
         };
         if same == Some(true) {
-            return Saved::Kept(old.timer.id);
+            return Saved::Kept(old.timer.id());
         }
         let begun = self.running(holder).is_some();
         let old = &mut self.timers[holder];
@@ -130,7 +140,7 @@ impl Model {
             }
             (old.kind, old.payload, old.ending) = (timer.kind, timer.payload, false);
             old.version += 1;
-            return Saved::Updated(old.timer.id);
+            return Saved::Updated(old.timer.id());
         }
         if begun && is_over {
             return Saved::Over { dropped: None };
@@ -138,7 +148,7 @@ impl Model {
         if begun {
             (old.key, old.ending) = (None, true);
             old.version += 1;
-            let begun = old.timer.id;
+            let begun = old.timer.id();
             self.timers.push(timer);
             return Saved::Follows { id, begun };
         }
@@ -151,7 +161,7 @@ impl Model {
     }
 
     /// Without the looks ahead and the end, of which a store may choose.
-    pub(super) fn check_load(&self, owner: Owner, ask: &Ask, loaded: &Loaded) {
+    pub(crate) fn check_load(&self, owner: Owner, ask: &Ask, loaded: &Loaded) {
         if self.epoch != owner.epoch {
             assert!(loaded.lost);
             return;
@@ -160,12 +170,12 @@ impl Model {
         let all = self.listed(false, ask.after);
         let end = loaded.end;
         assert!(loaded.timers.len() <= ask.limit);
-        let is_whole = end.due_ms >= Place::last_of(ask.until).due_ms && end.unique == u64::MAX;
+        let is_whole = end >= Place::last_of(ask.until);
         let expected: Vec<Near> = all
             .iter()
             .filter(|timer| timer.timer.place() <= end && timer.timer.due() <= ask.until)
             .filter(|timer| ask.kinds.contains(&timer.kind))
-            .filter(|timer| !matches!(timer.state, State::Begun { epoch, .. } if epoch == owner.epoch))
+            .filter(|timer| !is_of(timer, owner.epoch))
             .map(|timer| timer.timer)
             .collect();
         assert_eq!(loaded.timers, expected);
@@ -175,32 +185,38 @@ impl Model {
         assert!(is_whole || next.is_some(), "{loaded:?}");
     }
 
-    pub(super) fn begin(&mut self, owner: Owner, ask: &ToBegin) -> Vec<Begun> {
+    pub(crate) fn begin(&mut self, owner: Owner, ask: &ToBegin) -> Vec<Begun> {
         let nears = &ask.timers;
         let epoch = owner.epoch;
         if self.epoch != epoch {
             return vec![Begun::Lost; nears.len()];
         }
         let begin = |near: &Near| {
-            // What was cancelled, and given back.
-            self.timers.retain(|timer| {
-                let is_asked = timer.timer == *near && ask.kinds.contains(&timer.kind);
-                !(is_asked && timer.ending && timer.state == State::Stored)
-            });
+            // What was cancelled, and runs no more.
+            let is_over = |timer: &Stored| {
+                let is_asked = timer.timer == *near && ask.kinds.contains(&timer.kind) && !is_buried(timer);
+                is_asked && timer.ending && !is_of(timer, epoch)
+            };
+            let before = self.timers.len();
+            self.timers.retain(|timer| !is_over(timer));
+            if self.timers.len() < before {
+                return Begun::Cancelled;
+            }
             let found = self.timers.iter_mut().find(|timer| timer.timer == *near && !is_buried(timer));
             let Some(timer) = found.filter(|timer| ask.kinds.contains(&timer.kind)) else {
                 return Begun::Gone;
             };
-            if !matches!(timer.state, State::Begun { epoch: by, .. } if by == epoch) {
-                timer.attempts += 1;
+            if has_begun(timer) && !is_of(timer, epoch) {
+                crash(timer);
             }
+            timer.attempts += u32::from(!is_of(timer, epoch));
             timer.state = State::Begun { epoch, attempt: timer.attempts };
             Begun::Yours(Box::new(timer.clone()))
         };
         nears.iter().map(begin).collect()
     }
 
-    pub(super) fn settle(&mut self, owner: Owner, ended: Ended) -> Settled {
+    pub(crate) fn settle(&mut self, owner: Owner, ended: Ended) -> Settled {
         if self.epoch != owner.epoch {
             return Settled::Lost;
         }
@@ -221,15 +237,12 @@ impl Model {
         let (error, put) = match change {
             Change::Delete => (None, None),
             Change::Put(mut put) => (put.error.take(), Some(put)),
-            Change::Bury { reason, next } => {
+            Change::Bury { reason, was_called, next } => {
                 let mut buried = timer.clone();
-                note(&mut buried, attempt, Some(reason.clone()));
+                note(&mut buried, attempt, was_called.then(|| reason.clone()));
                 // Where it stood does not matter any more, and nothing that was changed.
-                buried.timer = Near::from(buried.timer.id);
-                buried.attempts = attempt;
-                if buried.ending {
-                    buried.series = None;
-                }
+                buried.timer = Near::from(buried.timer.id());
+                buried.attempts = attempt - u32::from(!was_called);
                 (buried.ending, buried.version, buried.state) = (false, 0, State::Buried(Buried { reason }));
                 self.timers.push(buried);
                 (None, next)
@@ -237,8 +250,9 @@ impl Model {
         };
         if let Some(Put { timer: to, series, attempts, error: _ }) = put {
             note(&mut timer, attempt, error);
-            if to.id != near.id {
+            if to.id() != near.id() {
                 timer.failures.clear();
+                timer.crashes = 0;
             }
             (timer.timer, timer.series, timer.attempts, timer.state) = (to, series, attempts, State::Stored);
             self.timers.push(timer);
@@ -246,48 +260,51 @@ impl Model {
         Settled::Done
     }
 
-    pub(super) fn cancel(&mut self, which: &Which) -> Removal {
+    pub(crate) fn cancel(&mut self, which: &Which) -> Removal {
         let Some(index) = self.standing(which) else { return Removal::NotFound };
         if let Some(attempt) = self.running(index) {
             let timer = &mut self.timers[index];
             timer.version += u32::from(!timer.ending);
             timer.ending = true;
-            return Removal::Running(timer.timer.id, attempt);
+            return Removal::Running(timer.timer.id(), attempt);
         }
         Removal::Removed(self.timers.remove(index).timer)
     }
 
-    pub(super) fn reschedule(&mut self, which: &Which, due: Timestamp) -> Move {
+    pub(crate) fn reschedule(&mut self, which: &Which, due: Timestamp) -> Move {
         let Some(index) = self.standing(which) else { return Move::NotFound };
         let timer = &self.timers[index];
-        let is_ours = matches!(timer.state, State::Begun { epoch, .. } if epoch == self.epoch);
-        if timer.ending && !is_ours {
+        if timer.ending && !is_of(timer, self.epoch) {
             return Move::NotFound;
         }
         let running = self.running(index);
         let timer = &mut self.timers[index];
         if let Some(attempt) = running {
-            return Move::Running(timer.timer.id, attempt);
+            return Move::Running(timer.timer.id(), attempt);
         }
         let from = timer.timer;
-        timer.timer.due_ms = millis(due);
+        timer.timer = Near::new(from.id(), due);
         Move::Moved { from, to: timer.timer }
     }
 
-    pub(super) fn unbury(&mut self, id: TimerId, due: Option<Timestamp>) -> Taken {
-        let found = self.timers.iter().position(|timer| is_buried(timer) && timer.timer.id == id);
+    pub(crate) fn unbury(&mut self, id: TimerId, due: Option<Timestamp>, number: u64) -> Taken {
+        let found = self.timers.iter().position(|timer| is_buried(timer) && timer.timer.id() == id);
         let Some(index) = found else { return Taken::NotFound };
         let Some(due) = due else {
             self.timers.remove(index);
             return Taken::Deleted;
         };
-        let key = self.timers[index].key.clone();
-        if let Some(holder) = key.and_then(|key| self.standing(&Which::Key(key))) {
-            return Taken::KeyTaken(self.timers[holder].timer.id);
+        // Its series goes on without it.
+        let (mut id, mut key) = (id, self.timers[index].key.clone());
+        if self.timers[index].series.is_some() {
+            (id, key) = (TimerId::new(id.first_due(), number), None);
+        }
+        if let Some(holder) = key.clone().and_then(|key| self.standing(&Which::Key(key))) {
+            return Taken::KeyTaken(self.timers[holder].timer.id());
         }
         let timer = &mut self.timers[index];
-        timer.timer.due_ms = millis(due);
-        (timer.attempts, timer.state) = (0, State::Stored);
+        (timer.timer, timer.key, timer.series) = (Near::new(id, due), key, None);
+        (timer.attempts, timer.crashes, timer.state) = (0, 0, State::Stored);
         Taken::Stored(timer.timer)
     }
 
@@ -299,18 +316,18 @@ impl Model {
         listed
     }
 
-    pub(super) fn list(&self, page: &Page) -> Vec<Stored> {
+    pub(crate) fn list(&self, page: &Page) -> Vec<Stored> {
         let mut listed = self.listed(page.buried, page.after);
         listed.retain(|timer| timer.series.is_some() || !page.only_series);
         listed.retain(|timer| page.kind.as_ref().is_none_or(|kind| *kind == timer.kind));
         listed.into_iter().take(page.limit).cloned().collect()
     }
 
-    pub(super) fn get(&self, which: &Which) -> Option<Stored> {
+    pub(crate) fn get(&self, which: &Which) -> Option<Stored> {
         self.standing(which).map(|index| self.timers[index].clone())
     }
 
-    pub(super) fn count(&self) -> Counts {
+    pub(crate) fn count(&self) -> Counts {
         let count = |is_counted: &dyn Fn(&Stored) -> bool| {
             self.timers.iter().filter(|timer| is_counted(timer)).count() as u64
         };
@@ -322,7 +339,7 @@ impl Model {
     }
 
     /// Some timer, to be asked of.
-    pub(super) fn any(&self, random: &mut fastrand::Rng) -> Option<&Stored> {
+    pub(crate) fn any(&self, random: &mut fastrand::Rng) -> Option<&Stored> {
         random.choice(&self.timers)
     }
 }

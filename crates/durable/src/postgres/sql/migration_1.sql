@@ -1,7 +1,7 @@
 -- Timers of timingwheel-durable on PostgreSQL: format 1.
 --
 -- `PostgresStore::connect` runs this file where the schema is missing. To create it by hand, run
--- `psql --single-transaction --file tables_and_functions_1.sql`. A program then needs no right to create anything: see "rights"
+-- `psql --single-transaction --file migration_1.sql`. A program then needs no right to create anything: see "rights"
 -- at the end.
 --
 -- Times are milliseconds since 1970, UTC. A timer is named by the time at which it was first due and its number. The last

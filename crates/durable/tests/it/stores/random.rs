@@ -9,13 +9,13 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 
-use super::Home;
-use super::model::Model;
-use crate::Missed;
-use crate::id::{self, TimerId};
-use crate::store::{
+use timingwheel_durable::store::{
     Ask, Change, Ended, Kinds, Near, NewTimer, Owner, Page, Put, Series, State, Store, ToBegin, Which,
 };
+use timingwheel_durable::{Missed, Place, TimerId};
+
+use super::model::Model;
+use super::{Home, at};
 
 const CALLS: usize = 150;
 
@@ -31,7 +31,7 @@ const RULES: [&str; 2] = ["cron 0 9 * * * in UTC", "cron 0 10 * * * in UTC"];
 ///
 /// # Panics
 /// If something differs.
-pub async fn random_calls_are_answered_as_by_a_plain_model<P: Home>(make: impl Fn() -> P) {
+pub(super) async fn random_calls_are_answered_as_by_a_plain_model<P: Home>(make: impl Fn() -> P) {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     let seeds = match number("CONFORMANCE_SEED") {
         Some(seed) => seed..=seed,
@@ -58,10 +58,6 @@ struct Run<P: Home> {
     /// The last is the present one.
     owners: Vec<Owner>,
     unique: u64,
-}
-
-fn at(millis: i64) -> Timestamp {
-    id::timestamp(millis)
 }
 
 impl<P: Home> Run<P> {
@@ -111,8 +107,7 @@ impl<P: Home> Run<P> {
         for buried in [false, true] {
             let whole = Page { buried, limit: usize::MAX, ..Page::default() };
             let kind = self.random.bool().then(|| KINDS[self.random.usize(..3)].to_owned());
-            let after =
-                self.model.any(&mut self.random).map_or(id::Place::FIRST, |timer| timer.timer.place());
+            let after = self.model.any(&mut self.random).map_or(Place::FIRST, |timer| timer.timer.place());
             let only_series = self.random.bool();
             let some = Page { buried, kind, only_series, after, limit: self.random.usize(..4) };
             // Some page of one of the two.
@@ -146,7 +141,11 @@ impl<P: Home> Run<P> {
         if self.random.bool() {
             series = series.planned_after(self.due());
         }
-        series.catching_up = self.random.bool().then(|| (self.random.i64(..), self.random.u32(..)));
+        if self.random.bool() {
+            let (left, until) = (self.random.u32(..), self.random.i64(..));
+            let standing = format!("{}; {left} more up to {until}", series.standing());
+            series = Series::from_texts(series.rule, &missed.to_string(), &standing).expect("a series");
+        }
         series
     }
 
@@ -180,7 +179,7 @@ impl<P: Home> Run<P> {
     }
 
     async fn load(&mut self) {
-        let after = if self.random.bool() { id::Place::FIRST } else { id::Place::last_of(self.due()) };
+        let after = if self.random.bool() { Place::FIRST } else { Place::last_of(self.due()) };
         let (until, limit) = (self.due(), self.random.usize(1..6));
         let ask = Ask { after, until, limit, kinds: self.kinds() };
         let owner = self.owner();
@@ -226,7 +225,9 @@ impl<P: Home> Run<P> {
             (0..2, _) => Change::Delete,
             (2..4, Some(next)) => Change::Put(next),
             // Only a timer that has begun is buried.
-            (4..6, next) if attempt > 0 => Change::Bury { reason: "enough".into(), next },
+            (4..6, next) if attempt > 0 => {
+                Change::Bury { reason: "enough".into(), was_called: self.random.bool(), next }
+            }
             _ => Change::Put(Put {
                 timer: Near::new(timer.timer.id(), self.due()),
                 series: timer.series.as_ref().map(|_| self.series()),
@@ -270,8 +271,10 @@ impl<P: Home> Run<P> {
     async fn unbury(&mut self) {
         let Some(id) = self.model.any(&mut self.random).map(|timer| timer.timer.id()) else { return };
         let due = self.random.bool().then(|| self.due());
-        let answer = self.store().unbury(id, due).await.expect("unbury");
-        assert_eq!(answer, self.model.unbury(id, due));
+        self.unique += 1;
+        let number = self.unique;
+        let answer = self.store().unbury(id, due, number).await.expect("unbury");
+        assert_eq!(answer, self.model.unbury(id, due, number));
     }
 
     async fn leave(&mut self) {

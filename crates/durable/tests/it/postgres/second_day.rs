@@ -1,0 +1,212 @@
+//! The second day on PostgreSQL: a restore, an upgrade, transactions that stay open, clocks that differ.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use timingwheel_durable::store::{Begun, Near, NewTimer, Standing, Store, ToBegin};
+use timingwheel_durable::tokio_postgres::NoTls;
+use timingwheel_durable::{Kind, PostgresError, PostgresOptions, PostgresStore, TimerId};
+use tokio::time::{sleep, timeout};
+
+use super::server::database;
+use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, until};
+
+const LEASE: Duration = Duration::from_secs(90);
+
+#[tokio::test]
+async fn after_a_restore_an_instance_that_joined_before_does_nothing_under_an_epoch_that_another_was_given() {
+    let url = database().await;
+    let (before, after) = (store(&url).await, store(&url).await);
+    let lost = before.join(LEASE, true).await.expect("a join");
+    // As the restore of a dump that was made before that join.
+    let sql = client(&url).await;
+    sql.batch_execute(
+        "delete from timingwheel.instances; update timingwheel.shards set epoch = null; \
+         select setval('timingwheel.epochs', 1, false)",
+    )
+    .await
+    .expect("a restore");
+    let owner = after.join(LEASE, true).await.expect("a join");
+    assert_eq!(owner.epoch, lost.epoch, "the sequence gives the epoch again");
+
+    let id = TimerId::new(soon(-1_000), 64);
+    after.save(vec![NewTimer::new(id, Tick::KIND, b"null")]).await.expect("a save");
+    let ask = ToBegin { timers: vec![Near::from(id)], kinds: Arc::new([Tick::KIND.to_owned()].into()) };
+    let told = before.begin(lost, ask.clone()).await.expect("an answer");
+    assert_eq!(told, [Begun::Lost]);
+    assert_eq!(before.renew(lost, None).await.expect("an answer").standing, Standing::Expired);
+    after.renew(owner, None).await.expect("a renewal");
+    let told = after.begin(owner, ask).await.expect("an answer");
+    assert!(matches!(told[..], [Begun::Yours(_)]), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_sequence_that_is_behind_the_rows_gives_no_epoch_that_a_row_has() {
+    let url = database().await;
+    let store = store(&url).await;
+    let first = store.join(LEASE, true).await.expect("a join");
+    let sql = client(&url).await;
+    // As a replica that was promoted.
+    sql.batch_execute("select setval('timingwheel.epochs', 1, false)").await.expect("a sequence");
+    let second = store.join(LEASE, true).await.expect("a join");
+    assert!(second.epoch > first.epoch, "{second:?} after {first:?}");
+}
+
+#[tokio::test]
+async fn what_is_saved_right_after_the_start_is_due_by_the_databases_clock() {
+    for minutes in [-10, 10] {
+        let url = database().await;
+        let wrong = SignedDuration::from_mins(minutes);
+        let durable = builder(store(&url).await, LEASE).clock(move || Timestamp::now() + wrong);
+        let durable = durable.start().await.expect("a start");
+        let saved = durable.after(Duration::from_secs(20), &Tick::new("soon")).save().await.expect("a save");
+        let due_in = saved.first_due().duration_since(Timestamp::now());
+        assert!((SignedDuration::from_secs(1)..SignedDuration::from_secs(30)).contains(&due_in), "{due_in}");
+        durable.stop(GUARD).await;
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_stays_open_silences_no_other_programs_hints() {
+    let (url, calls) = (database().await, Calls::default());
+    let durable = instance(&url, LEASE, &calls).await;
+    until("the instance listens", async || durable.stats().renewals > 1).await;
+    let (mut open, other) = (client(&url).await, client(&url).await);
+    let open = open.transaction().await.expect("a transaction");
+    let save = |delay: &str, name: &str| {
+        format!(
+            "select timingwheel.save_timer(now() + '{delay}', 'tick', '{{\"name\": \"{name}\"}}', '{name}')"
+        )
+    };
+    open.batch_execute(&save("20 s", "open")).await.expect("a save");
+    // In another second.
+    sleep(Duration::from_millis(1_100)).await;
+    other.batch_execute(&save("1 s", "soon")).await.expect("a save");
+    // The scan that needs no hint comes after a third of the lease.
+    let called = timeout(LEASE / 6, until("it is called", async || calls.names() == ["soon"])).await;
+    called.expect("its program's hint was heard");
+    drop(open);
+    durable.stop(GUARD).await;
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_a_lock_cost_no_lease_and_leave_no_statement_when_they_are_given_up() {
+    let (url, calls) = (database().await, Calls::default());
+    let durable = instance(&url, Duration::from_secs(3), &calls).await;
+    durable.at(soon(3_600_000), &Tick::new("far")).key("k").save().await.expect("a save");
+    let (mut open, sql) = (client(&url).await, client(&url).await);
+    let open = open.transaction().await.expect("a transaction");
+    open.batch_execute("select from timingwheel.timers where key = 'k' for update").await.expect("a lock");
+    let cancel = async || timeout(Duration::from_secs(5), durable.cancel("k")).await.is_err();
+    // More than there are connections, for longer than the lease.
+    let given_up = join_all((0..40).map(|_| cancel())).await;
+    assert!(given_up.into_iter().any(|given_up| given_up), "nobody waited");
+    let stats = durable.stats();
+    assert!(stats.rejoined == 0 && stats.renewals > 2, "{stats:?}");
+    until("no statement waits", async || {
+        let waiting =
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        sql.query(waiting, &[]).await.expect("rows").is_empty()
+    })
+    .await;
+    drop(open);
+    durable.stop(GUARD).await;
+}
+
+/// Polls once.
+async fn is_pending(mut future: std::pin::Pin<&mut impl Future>) -> bool {
+    std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+}
+
+#[tokio::test]
+async fn a_save_whose_key_an_open_transaction_has_holds_up_no_other_save() {
+    let (url, calls) = (database().await, Calls::default());
+    let durable = instance(&url, LEASE, &calls).await;
+    let mut open = client(&url).await;
+    let open = open.transaction().await.expect("a transaction");
+    open.batch_execute("select timingwheel.save_timer(now() + '1 h', 'tick', '{\"name\": \"open\"}', 'k')")
+        .await
+        .expect("a save");
+    let (due, tick) = (soon(3_600_000), Tick::new("far"));
+    let mut held = std::pin::pin!(durable.at(due, &tick).key("k").save());
+    assert!(is_pending(held.as_mut()).await);
+    for round in 0..3 {
+        let keys: Vec<String> = (0..20).map(|number| format!("{round} {number}")).collect();
+        let saves = keys.iter().map(|key| durable.at(due, &tick).key(key.as_str()).save());
+        let saved = timeout(Duration::from_secs(8), join_all(saves)).await.expect("they wait for nobody");
+        assert!(saved.iter().all(Result::is_ok), "{saved:?}");
+    }
+    assert!(is_pending(held.as_mut()).await, "it waits for its key");
+    drop(open);
+    held.await.expect("the key is free");
+    durable.stop(GUARD).await;
+}
+
+/// A schema of the first format, with a timer that waits, one that is due, and a series.
+async fn format_1(url: &str) -> PostgresOptions {
+    let options = PostgresOptions::new(url).expect("an address");
+    let sql = client(url).await;
+    sql.batch_execute(&options.migrations()[0]).await.expect("the tables of the first format");
+    sql.batch_execute(
+        "select timingwheel.save_timer(now() - interval '1 s', 'tick', '{\"name\": \"due\"}', 'due'); \
+         select timingwheel.save_timer(now() + interval '3 s', 'tick', '{\"name\": \"soon\"}', 'soon'); \
+         insert into timingwheel.instances values (1, 'old', now() + interval '1 s', true); \
+         select timingwheel.save_timer(now() - interval '1 s', 'tick', '{\"name\": \"begun\"}', 'begun'); \
+         update timingwheel.timers set begun_by = 1, attempts = 1 where key = 'begun'",
+    )
+    .await
+    .expect("timers");
+    options
+}
+
+#[tokio::test]
+async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
+    let (url, calls) = (database().await, Calls::default());
+    let options = format_1(&url).await;
+    let refused = PostgresStore::connect_with(options.clone().create(false), NoTls).await;
+    assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 2 })), "{refused:?}");
+    let migrated = join_all((0..4).map(|_| PostgresStore::migrate(options.clone(), NoTls))).await;
+    assert!(migrated.iter().all(|format| matches!(format, Ok(2))), "{migrated:?}");
+    let store = PostgresStore::connect_with(options.create(false), NoTls).await.expect("a store");
+    let durable = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
+    // The old instance is found dead first.
+    until("all are called", async || calls.names() == ["begun", "due", "soon"]).await;
+    durable.stop(GUARD).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_is_too_old_for_the_tables_stops() {
+    let (url, calls) = (database().await, Calls::default());
+    let durable = instance(&url, Duration::from_secs(3), &calls).await;
+    let sql = client(&url).await;
+    sql.batch_execute("update timingwheel.format set version = 99, oldest = 99").await.expect("an update");
+    until("it stops", async || durable.stats().lost).await;
+    assert!(durable.stats().store_errors > 0);
+}
+
+#[tokio::test]
+async fn a_database_of_another_encoding_is_refused_by_name() {
+    let url = database().await;
+    let sql = client(&url).await;
+    let name = format!("{}_latin1", url.rsplit('/').next().expect("a name"));
+    let create = format!("create database {name} encoding 'LATIN1' template template0 locale 'C'");
+    sql.batch_execute(&create).await.expect("a database");
+    let error = PostgresStore::connect(&format!("{url}_latin1")).await.expect_err("a refusal").to_string();
+    assert_eq!(error, "the database must have the encoding UTF8, got LATIN1");
+}
+
+#[tokio::test]
+async fn a_schema_that_is_there_needs_no_right_to_create_one() {
+    let url = database().await;
+    let (sql, name) = (client(&url).await, url.rsplit('/').next().expect("a name").to_owned());
+    sql.batch_execute(&format!(
+        "create role {name} login; revoke create on database {name} from public; \
+         create schema timingwheel authorization {name}"
+    ))
+    .await
+    .expect("a schema");
+    let of_role = url.replacen("postgres@", &format!("{name}@"), 1);
+    drop(store(&of_role).await);
+}
