@@ -11,8 +11,6 @@ mod places;
 mod refusals;
 mod runs;
 mod schedules;
-#[cfg(feature = "tracing")]
-mod spans;
 mod threads;
 
 use std::cell::RefCell;

@@ -1,14 +1,25 @@
-//! Jobs and the tracing spans in which they are made.
+//! Jobs and the tracing spans in which they are made. In a process of its own: what tracing knows of an event is shared by all
+//! threads.
+
+#![cfg(feature = "tracing")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use timingwheel_jobs::{Jobs, JobsExt, Schedule};
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{FixedRate, Jobs, JobsExt, Schedule};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Span, Subscriber};
 use tracing_core::span::Current;
 
-use crate::{DAY, ms, panics, rate, wheel};
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+async fn panics() {
+    panic!("as asked");
+}
 
 /// Knows the span in which its thread is, and notes the parents of events.
 #[derive(Clone, Default)]
@@ -62,7 +73,7 @@ impl Subscriber for Notes {
 async fn each_run_is_in_the_span_in_which_its_job_was_made_and_so_is_the_event_of_its_panic() {
     let notes = Notes::default();
     let _guard = tracing::subscriber::set_default(notes.clone());
-    let (wheel, jobs) = (wheel(), Jobs::new(&wheel()));
+    let (wheel, jobs) = (TimingWheel::new(), Jobs::new(&TimingWheel::new()));
     let spans = [tracing::info_span!("a job"), tracing::info_span!("runs"), tracing::info_span!("panics")];
     let [once, again, panicking] = &spans;
     let ran = Arc::new(Mutex::new(Vec::new()));
@@ -72,8 +83,8 @@ async fn each_run_is_in_the_span_in_which_its_job_was_made_and_so_is_the_event_o
         let note = note.clone();
         async move { note.lock().unwrap().push(Span::current().id()) }
     };
-    let again = again.in_scope(|| wheel.run_by(rate(ms(10)).times(2), make));
-    panicking.in_scope(|| jobs.try_run_after(1, DAY, panics("as asked")).unwrap());
+    let again = again.in_scope(|| wheel.run_by(FixedRate::new(ms(10)).starting_after(ms(10)).times(2), make));
+    panicking.in_scope(|| jobs.try_run_after(1, ms(86_400_000), panics()).unwrap());
     jobs.join(&1).unwrap().await;
     assert_eq!((once.await.unwrap(), again.await.unwrap()), (spans[0].id(), 2));
     assert_eq!(*ran.lock().unwrap(), [spans[1].id(), spans[1].id()]);
