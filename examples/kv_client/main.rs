@@ -4,31 +4,26 @@
 //!
 //! A client of a key-value server has many connections. An operation on one of them is two writes and two reads. The
 //! function below is what such a client would write. `ways.rs` has the same with tokio's timeouts, with those of a wheel by
-//! name, with one timer that is moved by hand, with a deadline for each operation that could be cancelled and shared by
-//! many tasks, and without limits. All of them run in turn, on more and more workers, over loopback or in memory; a table
-//! tells how many operations a second each did, and another one how much of their time operations used. If an operation
-//! failed, or the wheel's own counts say that its limits were not there, the program says so and exits with 1.
+//! name, with one timer that is moved by hand, with that and a cancellation token, and without limits. All of them run in
+//! turn, on more and more workers, over loopback or in memory; a table tells how many operations a second each did. If an
+//! operation failed, or the wheel's own counts say that its limits were not there, the program says so and exits with 1.
 
 use std::io;
 use std::time::Duration;
 
-use timingwheel_deadline::ReusableDeadline;
+use timingwheel_deadline::Deadline;
 
 /// For all of an operation.
 const OPERATION: Duration = Duration::from_secs(10);
 /// For each read and write.
 const EACH: Duration = Duration::from_secs(5);
-/// For all of an operation whose use of its time is counted, and how often a connection makes one.
-const TIGHT: Duration = Duration::from_millis(20);
-const PACE: Duration = Duration::from_millis(40);
 
-/// Gets a value. All limits of all operations of a connection stand in one entry of the wheel.
-async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection<S>) -> io::Result<()> {
-    deadline.start_in(OPERATION);
-    deadline.run_in(EACH, server.write_header()).await??;
-    deadline.run_in(EACH, server.write_key()).await??;
-    deadline.run_in(EACH, server.read_header()).await??;
-    deadline.run_in(EACH, server.read_value()).await??;
+/// Gets a value. The deadline is the operation's: whoever has a clone of it may cancel the operation.
+async fn get<S: Stream>(deadline: &Deadline, server: &mut Connection<S>) -> io::Result<()> {
+    deadline.run_within(EACH, server.write_header()).await??;
+    deadline.run_within(EACH, server.write_key()).await??;
+    deadline.run_within(EACH, server.read_header()).await??;
+    deadline.run_within(EACH, server.read_value()).await??;
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! The settings, the rounds and the table.
 
 use std::error::Error;
-use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,15 +8,14 @@ use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use timingwheel::{TimingWheel, time};
-use timingwheel_deadline::DeadlineCounters;
 use timingwheel_examples::{cpu_time, in_words, whole};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::EACH;
 use crate::server::{Connection, Stream, in_memory, over_loopback};
-use crate::ways::{Way, by_deadline};
-use crate::{EACH, PACE, TIGHT};
+use crate::ways::Way;
 
 const ROUNDS: usize = 5;
 
@@ -90,13 +88,12 @@ fn compare(settings: &Settings) -> Result<(), Box<dyn Error>> {
         "In brackets: the CPU time of an operation, of its server too, divided by that\n\
          without limits. The nearer to 1, the less the limits cost.\n"
     );
-    print_used(settings)?;
-    let beside = |other| in_words(cpu_beside(&columns[0], Way::Reusable, other), 1.0);
+    let beside = |other| in_words(cpu_beside(&columns[0], Way::Deadline, other), 1.0);
     println!(
-        "\nWhat it means: on {}, an operation with a reusable deadline takes CPU\n\
-         time: {} one with tokio's timeouts, and\n{} one without limits.",
+        "What it means: on {}, an operation with a deadline takes CPU\n\
+         time: {} one with a timer and a token by hand, and\n{} one without limits.",
         on_workers(settings.workers[0]),
-        beside(Way::Tokio),
+        beside(Way::WithToken),
         beside(Way::NoLimits)
     );
     Ok(())
@@ -114,56 +111,6 @@ fn cpu_beside(rounds: &[Vec<Cost>], way: Way, other: Way) -> f64 {
 fn cost_of(round: &[Cost], way: Way) -> &Cost {
     let place = Way::ALL.iter().position(|it| *it == way).expect("it is one of all");
     &round[place]
-}
-
-/// How much of their time operations use that have little of it, and where the others end.
-fn print_used(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let workers = settings.workers.iter().copied().max().expect("one at least");
-    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
-    let counters = DeadlineCounters::new();
-    let operations = runtime.block_on(async {
-        if settings.memory {
-            used(settings, &counters, in_memory(settings.connections)).await
-        } else {
-            used(settings, &counters, over_loopback(settings.connections).await?).await
-        }
-    })?;
-    let stats = counters.stats();
-    println!(
-        "One every {PACE:?} on each connection, which has to end within {TIGHT:?}:\n\n{operations} operations",
-        operations = HumanCount(operations)
-    );
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["of its time", "operations"]);
-    for (tenth, count) in stats.used.iter().enumerate() {
-        table.add_row([format!("used 0.{tenth}"), count.to_string()]);
-    }
-    table.add_row(["its deadline passed".to_owned(), stats.passed[0].to_string()]);
-    table.add_row(["begun too late".to_owned(), stats.too_late.to_string()]);
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
-    let counted = stats.used.iter().sum::<u64>() + stats.passed[0] + stats.too_late;
-    if counted == operations { Ok(()) } else { Err(format!("{counted} operations were counted").into()) }
-}
-
-async fn used<S: Stream>(
-    settings: &Settings,
-    counters: &DeadlineCounters,
-    connections: Vec<Connection<S>>,
-) -> Result<u64, Box<dyn Error>> {
-    let wheel = time::wheel();
-    let until = Instant::now() + Duration::from_millis(settings.time);
-    let mut clients = JoinSet::new();
-    for connection in connections {
-        let (wheel, counters) = (wheel.clone(), counters.clone());
-        clients.spawn(async move { counted(&counters, &wheel, connection, until).await });
-    }
-    let mut operations = 0;
-    while let Some(client) = clients.join_next().await {
-        operations += client??;
-    }
-    Ok(operations)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -239,7 +186,7 @@ fn check(
         // Nearly each operation waits for its server.
         Way::ByName | Way::Deadline => armed >= operations / 2,
         // One for each connection.
-        Way::ByHand | Way::Reusable => (1..=settings.connections as u64).contains(&armed),
+        Way::ByHand | Way::WithToken => (1..=settings.connections as u64).contains(&armed),
     };
     if !is_right {
         return Err(format!("{}: the wheel saw {armed} timers for {operations} operations", way.name()));
@@ -250,32 +197,4 @@ fn check(
             "{fired} limits of {EACH:?} elapsed: this machine was too busy for this example; nothing is wrong with the timers"
         )),
     }
-}
-
-/// Makes an operation every [`PACE`] until `until`, each with a deadline that is counted and begins when the operation is
-/// due. Returns how many. A connection whose operation has ended before its answer is given up: that may still come.
-async fn counted<S: Stream>(
-    counters: &DeadlineCounters,
-    wheel: &TimingWheel,
-    mut server: Connection<S>,
-    until: Instant,
-) -> io::Result<u64> {
-    let (mut due, mut count) = (Instant::now(), 0);
-    while due < until {
-        let deadline = counters.deadline_at(wheel, due + TIGHT);
-        count += 1;
-        if !deadline.has_ended()
-            && let Err(error) = by_deadline(&deadline, &mut server).await
-        {
-            if error.kind() != io::ErrorKind::TimedOut {
-                return Err(error);
-            }
-            break;
-        }
-        // Its last clone: the operation ends here.
-        drop(deadline);
-        due += PACE;
-        wheel.sleep_until(due).await;
-    }
-    Ok(count)
 }

@@ -33,7 +33,7 @@ pub(super) fn table(scale: Scale, cost: impl Fn(usize) -> Cost) -> Table {
             number(timers)
         ))
         .note(
-            "The wheel has a lock for each worker, and a deadline one for each request, so no lock is shared by all. Memory \
+            "The wheel has a lock for each worker, and a token one for each request, so no lock is shared by all. Memory \
              that cores pass to each other slows every row down, and is not in it.",
         );
     for (i, way) in Way::ALL.iter().enumerate() {
