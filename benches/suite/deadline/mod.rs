@@ -1,19 +1,14 @@
 //! What do limits cost a client of a key-value server: one deadline for an operation, and a limit for each of its I/Os?
 //!
-//! The work is that of the example `kv_client`, in memory, so that limits are as much of it as they can be.
+//! The work is that of a client of a key-value server, in memory, so that limits are as much of it as they can be.
 
-mod reckoned;
-// One and the same code, so that a reader can run it alone.
-#[allow(dead_code, reason = "the example also uses loopback")]
-#[path = "../../../examples/kv_client/server.rs"]
 mod server;
-#[path = "../../../examples/kv_client/ways.rs"]
 mod ways;
 
 use std::io;
 use std::time::Duration;
 
-use timingwheel_deadline::ReusableDeadline;
+use timingwheel_deadline::Deadline;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -33,12 +28,11 @@ const WORKERS: [usize; 3] = [1, 2, 8];
 /// For how long each way runs in a round.
 const LENGTH: Duration = Duration::from_millis(300);
 
-async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection<S>) -> io::Result<()> {
-    deadline.start_in(OPERATION);
-    deadline.run_in(EACH, server.write_header()).await??;
-    deadline.run_in(EACH, server.write_key()).await??;
-    deadline.run_in(EACH, server.read_header()).await??;
-    deadline.run_in(EACH, server.read_value()).await??;
+async fn get<S: Stream>(deadline: &Deadline, server: &mut Connection<S>) -> io::Result<()> {
+    deadline.run_within(EACH, server.write_header()).await??;
+    deadline.run_within(EACH, server.write_key()).await??;
+    deadline.run_within(EACH, server.read_header()).await??;
+    deadline.run_within(EACH, server.read_value()).await??;
     Ok(())
 }
 
@@ -48,8 +42,6 @@ struct Cost {
     per_second: f64,
     /// The CPU time of one, of its server too, in nanoseconds.
     cpu: f64,
-    /// How many timers one registered in the wheel.
-    armed: f64,
 }
 
 /// The wheel is the one that `timingwheel::time::timeout` takes.
@@ -69,15 +61,11 @@ fn cost(Rig { wheel, runtime }: &Rig, length: Duration, way: Way) -> Cost {
     let is_right = match way {
         Way::NoLimits | Way::Tokio => armed == 0,
         Way::ByName | Way::Deadline => armed >= operations / 2,
-        Way::ByHand | Way::Reusable => (1..=CONNECTIONS as u64).contains(&armed),
+        Way::ByHand | Way::WithToken => (1..=CONNECTIONS as u64).contains(&armed),
     };
     assert!(is_right, "{}: the wheel saw {armed} timers of {operations} operations", way.name());
     let count = operations as f64;
-    Cost {
-        per_second: count / took.as_secs_f64(),
-        cpu: cpu.as_nanos() as f64 / count,
-        armed: armed as f64 / count,
-    }
+    Cost { per_second: count / took.as_secs_f64(), cpu: cpu.as_nanos() as f64 / count }
 }
 
 fn run(scale: Scale) -> Findings {
@@ -111,22 +99,17 @@ fn run(scale: Scale) -> Findings {
         rates = rates.row(row(rate.into_iter().map(|rate| Unit::PerSecond.show(rate)).collect()));
         shares = shares.row(row(share.into_iter().map(number).collect()));
     }
-    // All beside the best of the others, on one worker: the one number that no lock disturbs.
-    let of = |way: Way| {
-        let i = Way::ALL.iter().position(|it| *it == way).expect("it is one of all");
-        median(found[0].iter().map(|round| round[i].cpu))
+    // In pairs, on one worker: the one number that no lock disturbs.
+    let place = |way: Way| Way::ALL.iter().position(|it| *it == way).expect("it is one of all");
+    let beside = |other: Way| {
+        median(found[0].iter().map(|round| round[place(Way::Deadline)].cpu / round[place(other)].cpu))
     };
-    let best = [Way::Tokio, Way::ByName, Way::ByHand].map(of).into_iter().fold(f64::INFINITY, f64::min);
-    let reusable = of(Way::Reusable);
+    let (with_token, by_hand) = (beside(Way::WithToken), beside(Way::ByHand));
     let shares = shares.note(format!(
-        "A reusable deadline beside the cheapest of tokio's, of those by name and of one moved by hand, on one worker: {}.",
-        target(format!("{}, at most 1", number(reusable / best)), reusable <= best)
+        "A deadline each beside one timer moved by hand and a token, which can do the same, on one worker: {}. Beside the \
+         timer alone, which nobody can cancel: {}.",
+        target(format!("{}, at most 1", number(with_token)), with_token <= 1.0),
+        number(by_hand)
     ));
-    let one_worker = |i: usize| Cost {
-        per_second: median(found[0].iter().map(|round| round[i].per_second)),
-        cpu: median(found[0].iter().map(|round| round[i].cpu)),
-        armed: median(found[0].iter().map(|round| round[i].armed)),
-    };
-    let reckoned = reckoned::table(scale, one_worker);
-    Findings { tables: vec![rates, shares, reckoned], charts: Vec::new() }
+    Findings { tables: vec![rates, shares], charts: Vec::new() }
 }

@@ -1,24 +1,21 @@
 //! [`Deadline`]: the value that a request carries.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use std::{fmt, mem};
+use std::{fmt, iter};
 
+use timingwheel::TimingWheel;
 use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ended::Ended;
-use crate::run::{Passed, Run};
-use crate::stats::DeadlineCounters;
-use crate::sync::TimingWheel;
-use crate::tree::{Limit, Node, Place, Tree, chain, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
 /// By tokio's names a wheel of the current runtime is [`timingwheel::time::wheel()`].
 pub trait DeadlineExt {
-    /// A deadline `after` from now. With more than [292 years](timingwheel::Sleep::deadline) it never passes, and can be
-    /// cancelled all the same.
+    /// A deadline `after` from now. [`Duration::MAX`] makes one without an instant, which only a cancel ends.
     ///
     /// Nothing is armed until a future [under it](Deadline::run) is pending. Never panics.
     fn deadline_in(&self, after: Duration) -> Deadline;
@@ -29,28 +26,27 @@ pub trait DeadlineExt {
 
 impl DeadlineExt for TimingWheel {
     fn deadline_in(&self, after: Duration) -> Deadline {
-        self.deadline_at(instant_in(self, after))
+        Deadline::new(self, None, self.current_time().checked_add(after), Ended::Passed)
     }
 
     fn deadline_at(&self, instant: Instant) -> Deadline {
-        Deadline::root(self, instant, None)
+        Deadline::new(self, None, Some(instant), Ended::Passed)
     }
 }
 
 /// The time by which a request, or a part of it, has to end.
 ///
-/// A clone is the same deadline, and takes no memory: it counts references. A deadline ends once, when its instant or that of an ancestor
-/// passes, or when it or an ancestor is [cancelled](Self::cancel). What runs under it ends then too. Dropping all clones
-/// ends nothing.
+/// It is an instant that can be extended, a parent, and a cancellation token. A clone is the same deadline, and takes no
+/// memory. A deadline ends once: when its instant or that of an ancestor passes, or when it or an ancestor is
+/// [cancelled](Self::cancel). Each future that [runs](Self::run) under it ends then too. Dropping a deadline ends nothing;
+/// a [`drop_guard`](Self::drop_guard) does.
 ///
 /// # Precision
 /// Never early, and as late as a [sleep of the wheel](timingwheel::TimingWheel#precision).
 ///
 /// # A wheel that is full or has ended
-/// A deadline ends nothing before its time, whatever its wheel does. If the wheel refuses the timer, each future under the
-/// deadline waits by a timer of its own, as a [timeout](timingwheel::TimingWheel::timeout) does: by one of tokio's, with
-/// tokio's precision, which is not counted as pending, unless the wheel has room again by then. Each future asks the wheel
-/// again when it is polled, also because the deadline was [moved](Self::reset). Cancelling works as ever.
+/// A future under the deadline then waits by one of tokio's timers, as a [timeout](timingwheel::TimingWheel::timeout)
+/// does. So a wheel that refuses a timer ends no request.
 ///
 /// # Panics
 /// Polling a future under a deadline panics if the wheel has refused the timer and tokio has no timers there: outside of a
@@ -67,117 +63,145 @@ impl DeadlineExt for TimingWheel {
 ///
 /// let request = TimingWheel::new().deadline_in(Duration::from_secs(2));
 /// let part = request.child_in(Duration::from_secs(5));
-/// assert_eq!(part.remaining(), Duration::from_secs(2), "no longer than the request");
+/// assert_eq!(part.remaining(), Some(Duration::from_secs(2)), "no longer than the request");
 ///
-/// let work = tokio::spawn(async move { part.run(std::future::pending::<()>()).await });
-/// request.cancel();
+/// let work = tokio::spawn(part.run(std::future::pending::<()>()));
+/// assert!(request.cancel());
 /// assert_eq!(work.await.unwrap(), Err(Ended::Cancelled));
 /// # }
 /// ```
-pub struct Deadline {
-    pub(crate) tree: Arc<Tree>,
-    /// `None` for the root.
-    child: Option<Arc<Child>>,
+#[derive(Clone)]
+pub struct Deadline(Arc<Inner>);
+
+struct Inner {
+    wheel: TimingWheel,
+    parent: Option<Deadline>,
+    /// A child of the parent's token.
+    token: CancellationToken,
+    /// Why what is under it ends as its time is up: [`Ended::Limit`] for that of a call.
+    passed: Ended,
+    first: Instant,
+    /// How much later than `first` it passes, in nanoseconds, and in the [lowest bits](END) how it ended. In one word, so
+    /// that nobody extends a deadline that another thread has seen ended.
+    word: AtomicU64,
 }
 
-/// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
-struct Child {
-    index: usize,
-    parent: Deadline,
-}
+/// The bits that tell how a deadline ended: none of them is set while it goes on.
+const END: u64 = 3;
+const PASSED: u64 = 1;
+const CANCELLED: u64 = 2;
+/// A time that never comes; 146 years.
+const NEVER: u64 = u64::MAX >> 2;
 
-impl Clone for Deadline {
-    fn clone(&self) -> Self {
-        self.tree.deadlines.fetch_add(1, Ordering::Relaxed);
-        Self { tree: self.tree.clone(), child: self.child.clone() }
+impl Inner {
+    /// When it passes, by its `word`.
+    fn instant(&self, word: u64) -> Option<Instant> {
+        let later = word >> 2;
+        (later < NEVER).then(|| self.first + Duration::from_nanos(later))
+    }
+
+    fn own_instant(&self) -> Option<Instant> {
+        self.instant(self.word.load(Ordering::Acquire))
+    }
+
+    /// Ends it, unless it has ended or is not due. Returns how it has ended by now.
+    fn close(&self, end: u64, is_due: impl Fn(u64) -> bool) -> (bool, Option<Ended>) {
+        let closed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            (word & END == 0 && is_due(word)).then_some(word | end)
+        });
+        let end = match closed.map_or_else(|word| word & END, |_| end) {
+            0 => None,
+            PASSED => Some(self.passed),
+            _ => Some(Ended::Cancelled),
+        };
+        (closed.is_ok(), end)
     }
 }
 
-impl Drop for Deadline {
+impl Drop for Inner {
+    /// Not by recursion, which a long chain would take too deep.
     fn drop(&mut self) {
-        // The wakers of tasks that were first here are dropped last, without the lock: that may panic.
-        let mut firsts = Vec::new();
-        // Not by recursion, which a long chain would take too deep.
-        let mut next = self.child.take();
-        while let Some(mut child) = next.and_then(Arc::into_inner) {
-            let mut state = self.tree.lock();
-            state.children.remove(child.index);
-            if state.first.node == Some(child.index) {
-                firsts.push(mem::take(&mut state.first));
-                drop(self.tree.tend(state, None));
-            } else {
-                drop(state);
-            }
-            next = child.parent.child.take();
-        }
-        // The lock orders all else.
-        if self.tree.deadlines.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.tree.close();
+        let mut next = self.parent.take();
+        while let Some(mut inner) = next.and_then(|parent| Arc::into_inner(parent.0)) {
+            next = inner.parent.take();
         }
     }
 }
 
 impl Deadline {
-    pub(crate) fn root(wheel: &TimingWheel, instant: Instant, counters: Option<&DeadlineCounters>) -> Self {
-        Self { tree: Tree::new(wheel, instant, counters), child: None }
+    fn new(wheel: &TimingWheel, parent: Option<&Self>, instant: Option<Instant>, passed: Ended) -> Self {
+        Self(Arc::new(Inner {
+            wheel: wheel.clone(),
+            parent: parent.cloned(),
+            token: parent.map_or_else(CancellationToken::new, |parent| parent.0.token.child_token()),
+            passed,
+            first: instant.unwrap_or_else(Instant::now),
+            word: AtomicU64::new(if instant.is_some() { 0 } else { NEVER << 2 }),
+        }))
     }
 
-    #[inline]
-    pub(crate) fn place(&self) -> Place {
-        self.child.as_ref().map(|child| child.index)
-    }
-
-    /// A deadline that ends with this one, and can be cancelled or moved alone.
+    /// A deadline that ends with this one, and can be cancelled alone.
     #[must_use]
     pub fn child(&self) -> Self {
-        self.child_in(Duration::MAX)
+        Self::new(&self.0.wheel, Some(self), None, Ended::Passed)
     }
 
     /// A deadline `after` from now, or with this one if that is earlier.
     #[must_use]
     pub fn child_in(&self, after: Duration) -> Self {
-        self.child_at(instant_in(&self.tree.wheel, after))
+        let instant = self.0.wheel.current_time().checked_add(after);
+        Self::new(&self.0.wheel, Some(self), instant, Ended::Passed)
     }
 
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        let node = Node { parent: self.place(), at: instant, end: None };
-        let child = Child { index: self.tree.lock().children.insert(node), parent: self.clone() };
-        let mut deadline = self.clone();
-        deadline.child = Some(Arc::new(child));
-        deadline
+        Self::new(&self.0.wheel, Some(self), Some(instant), Ended::Passed)
     }
 
-    /// The instant at which it passes: the earliest of its own and its ancestors'. A cancel does not change it.
+    /// A child that passes at the limit of a call.
+    pub(crate) fn limit_at(&self, instant: Instant) -> Self {
+        Self::new(&self.0.wheel, Some(self), Some(instant), Ended::Limit)
+    }
+
+    /// The instant at which it passes: the earliest of its own and its ancestors'. `None` if only a cancel ends it. A
+    /// cancel does not change it.
     #[must_use]
-    pub fn instant(&self) -> Instant {
-        self.tree.lock().ends(self.place(), Limit::None, None).0
+    pub fn instant(&self) -> Option<Instant> {
+        self.chain().filter_map(|it| it.0.own_instant()).min()
     }
 
-    /// The time that is left; zero if it has passed.
+    /// The time that is left, zero if it has passed; `None` if only a cancel ends it.
     #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.instant().saturating_duration_since(self.tree.wheel.current_time())
+    pub fn remaining(&self) -> Option<Duration> {
+        self.instant().map(|instant| instant.saturating_duration_since(self.0.wheel.current_time()))
     }
 
-    /// Whether its instant has come, by the wheel's clock.
-    #[must_use]
-    pub fn has_passed(&self) -> bool {
-        self.remaining().is_zero()
-    }
-
-    /// Whether it has passed or was cancelled. [`Deadline::run`] then answers with an error, unless its future is ready
+    /// How it ended, if it has: what came first counts. [`Deadline::run`] then answers with this, unless its future is ready
     /// at the first poll.
+    #[must_use]
+    pub fn end(&self) -> Option<Ended> {
+        if let Some(end) = self.chain().find_map(|it| it.0.close(0, |_| false).1) {
+            return Some(end);
+        }
+        if self.0.token.is_cancelled() {
+            return self.0.close(CANCELLED, |_| true).1;
+        }
+        let now = self.0.wheel.current_time();
+        let is_due = |it: &Self, word| it.0.instant(word).is_some_and(|at| at <= now);
+        self.chain().find_map(|it| it.0.close(PASSED, |word| is_due(it, word)).1)
+    }
+
+    /// Whether it has passed or was cancelled.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.end().is_some()
     }
 
-    /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
-    /// deadline that has ended stays so.
+    /// Moves it to `instant` if that is later, for a request that shows progress. Returns `false` if it has ended: then it
+    /// stays so.
     ///
-    /// An ancestor that is earlier still ends it. An instant that has come ends it now.
+    /// An ancestor that is earlier still ends it. To end sooner, make a [child](Self::child_at), or [cancel](Self::cancel).
     ///
     /// # Examples
     ///
@@ -193,123 +217,77 @@ impl Deadline {
     /// let download = TimingWheel::new().deadline_in(2 * second);
     /// for _part in 0..5 {
     ///     download.run(sleep(second)).await.unwrap();
-    ///     assert!(download.reset_after(2 * second), "it goes on");
+    ///     assert!(download.extend(2 * second), "it goes on");
     /// }
     /// assert_eq!(download.run(sleep(3 * second)).await, Err(Ended::Passed));
-    /// assert!(!download.reset_after(second), "it has ended");
+    /// assert!(!download.extend(second), "it has ended");
     /// # }
     /// ```
-    pub fn reset(&self, instant: Instant) -> bool {
-        let mut state = self.tree.lock();
-        let now = self.tree.wheel.current_time();
-        let is_moved = state.ends(self.place(), Limit::None, Some(now)).1.is_none();
-        if is_moved {
-            state.node_mut(self.place()).at = instant;
-            // Those that would wait for too long, or that keep their own time.
-            self.tree.wake_below(self.place(), state, |at| at.is_none_or(|at| at > instant));
-        }
-        is_moved
+    pub fn extend_to(&self, instant: Instant) -> bool {
+        self.extend_until(Some(instant))
     }
 
-    /// Moves it to `after` from now, as [`reset`](Self::reset).
-    pub fn reset_after(&self, after: Duration) -> bool {
-        self.reset(instant_in(&self.tree.wheel, after))
+    /// Moves it to `after` from now if that is later, as [`extend_to`](Self::extend_to).
+    pub fn extend(&self, after: Duration) -> bool {
+        self.extend_until(self.0.wheel.current_time().checked_add(after))
     }
 
-    /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
-    pub fn cancel(&self) {
-        let mut state = self.tree.lock();
-        let now = self.tree.wheel.current_time();
-        if state.ends(self.place(), Limit::None, Some(now)).1.is_none() {
-            state.node_mut(self.place()).end = Some((Ended::Cancelled, now));
-            if let Some(used) = &self.tree.used {
-                used.ended(Ended::Cancelled, chain(&state.children, self.place()).count() - 1);
-            }
-            self.tree.wake_below(self.place(), state, |_| true);
-        }
+    fn extend_until(&self, instant: Option<Instant>) -> bool {
+        let Inner { wheel, first, word, .. } = &*self.0;
+        let later = instant.map_or(NEVER, |instant| {
+            let later = instant.saturating_duration_since(*first).as_nanos();
+            u64::try_from(later).map_or(NEVER, |later| later.min(NEVER))
+        });
+        let now = wheel.current_time();
+        let goes_on = |word| word & END == 0 && self.0.instant(word).is_none_or(|at| at > now);
+        let extend = |word| goes_on(word).then(|| word.max(later << 2));
+        !self.has_ended() && word.fetch_update(Ordering::AcqRel, Ordering::Acquire, extend).is_ok()
     }
 
-    /// Runs `future` until the deadline ends, and answers as a timeout does.
-    ///
-    /// The future is polled first, so an answer that is there comes before the end. A task of its own takes a clone along:
-    /// `tokio::spawn(async move { deadline.run(future).await })`.
-    ///
-    /// # Cancel safety
-    /// Dropping it drops `future`, and leaves the deadline as it is.
-    ///
-    /// # Errors
-    /// [`Ended`], if the deadline ended first.
-    ///
-    /// # Panics
-    /// As [above](Self#panics).
-    pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run { passed: self.passed(), future: future.into_future() }
+    /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Returns whether this call ended it:
+    /// `false` if it had ended before.
+    pub fn cancel(&self) -> bool {
+        let is_first = self.end().is_none() && self.0.close(CANCELLED, |_| true).0;
+        // Also where time was up before: whoever has the token alone does not know that.
+        self.0.token.cancel();
+        is_first
     }
 
-    /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
-    /// It has no timer of its own: see [the costs](crate#what-it-costs).
+    /// The token of this deadline, for what takes a token. Cancelling it cancels the deadline, and the other way round.
     ///
-    /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
-    /// a look at the clock.
-    ///
-    /// # Cancel safety
-    /// As [`run`](Self::run).
-    ///
-    /// # Errors
-    /// As [`run`](Self::run). [`Ended::Passed`] if the limit came first: [`has_ended`](Self::has_ended) tells which.
-    ///
-    /// # Panics
-    /// As [above](Self#panics).
-    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture, Passed<'_>> {
-        Run { passed: Passed::new(self, Limit::After(limit)), future: future.into_future() }
+    /// The token does not know the time: **it is not cancelled as the deadline passes.** Let the deadline [run](Self::run)
+    /// what has the token, or wait for [`ended`](Self::ended).
+    #[must_use]
+    pub fn token(&self) -> &CancellationToken {
+        &self.0.token
     }
 
-    /// Waits for its end, for a `select!`. Answers why it ended.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_deadline::{DeadlineExt, Ended};
-    /// use tokio::{select, sync::mpsc};
-    ///
-    /// let deadline = TimingWheel::new().deadline_in(Duration::from_secs(2));
-    /// let (sender, mut parts) = mpsc::channel(8);
-    /// sender.send("first").await.unwrap();
-    /// let mut found = Vec::new();
-    /// let end = loop {
-    ///     select! {
-    ///         Some(part) = parts.recv() => found.push(part),
-    ///         end = deadline.passed() => break end,
-    ///     }
-    /// };
-    /// assert_eq!((found, end), (vec!["first"], Ended::Passed), "what has come in time");
-    /// # }
-    /// ```
-    ///
-    /// # Cancel safety
-    /// Dropping it loses nothing.
-    ///
-    /// # Panics
-    /// As [above](Self#panics).
-    pub fn passed(&self) -> Passed<'_> {
-        Passed::new(self, Limit::None)
+    /// Cancels the deadline when it is dropped: for tasks that should not outlive the one that spawned them.
+    pub fn drop_guard(&self) -> DropGuard {
+        self.0.token.clone().drop_guard()
     }
 
-    /// How it ended, if it has.
-    pub(crate) fn end(&self) -> Option<Ended> {
-        self.tree.lock().ends(self.place(), Limit::None, Some(self.tree.wheel.current_time())).1
+    pub(crate) fn wheel(&self) -> &TimingWheel {
+        &self.0.wheel
+    }
+
+    /// Whether a cancel of `other` cancels this one.
+    pub(crate) fn ends_with(&self, other: &Self) -> bool {
+        self.chain().any(|it| Arc::ptr_eq(&it.0, &other.0))
+    }
+
+    /// This one and its ancestors.
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        iter::successors(Some(self), |it| it.0.parent.as_ref())
     }
 }
 
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.end() {
-            None => write!(f, "Deadline({:?} left)", self.remaining()),
-            Some(end) => write!(f, "Deadline({end:?})"),
+        match (self.end(), self.remaining()) {
+            (Some(end), _) => write!(f, "Deadline({end:?})"),
+            (None, Some(left)) => write!(f, "Deadline({left:?} left)"),
+            (None, None) => f.write_str("Deadline(no limit)"),
         }
     }
 }

@@ -5,8 +5,10 @@ use std::{error, fmt, io};
 /// Why a future that ran under a [`Deadline`](crate::Deadline) was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// The deadline has passed, or that of an ancestor, or the future's own limit.
+    /// The time of the deadline, or of an ancestor, is up: nothing more can be done for this request.
     Passed,
+    /// The time of this call alone is up, as [`run_within`](crate::Deadline::run_within) set it. The deadline goes on.
+    Limit,
     /// The deadline was cancelled, or an ancestor was.
     Cancelled,
 }
@@ -15,6 +17,7 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Passed => "the deadline has passed",
+            Self::Limit => "the limit of the call has passed",
             Self::Cancelled => "the deadline was cancelled",
         })
     }
@@ -22,11 +25,11 @@ impl fmt::Display for Ended {
 
 impl error::Error for Ended {}
 
-/// `TimedOut` for a deadline that has passed, `ConnectionAborted` for one that was cancelled.
+/// `TimedOut` where time is up, `ConnectionAborted` for a cancel.
 impl From<Ended> for io::Error {
     fn from(ended: Ended) -> Self {
         let kind = match ended {
-            Ended::Passed => io::ErrorKind::TimedOut,
+            Ended::Passed | Ended::Limit => io::ErrorKind::TimedOut,
             Ended::Cancelled => io::ErrorKind::ConnectionAborted,
         };
         Self::new(kind, ended)

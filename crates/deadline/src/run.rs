@@ -1,163 +1,390 @@
-//! The futures under a deadline: [`Run`] and [`Passed`].
+//! Futures under a deadline, and the deadline of the current task.
 
-use std::future::pending;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::{Pending, pending};
 use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use timingwheel::Timeout;
 use tokio::task::coop;
 use tokio::time::Instant;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::Deadline;
+use crate::deadline::Deadline;
 use crate::ended::Ended;
-use crate::sync::{Timeout, TimingWheel};
-use crate::tree::{Limit, instant_in};
 
-/// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
+thread_local! {
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+/// The current deadline of what is polled.
 #[derive(Debug)]
-#[must_use = "a future does nothing unless it is awaited or polled"]
-pub struct Passed<'a> {
-    deadline: &'a Deadline,
+pub(crate) struct Current {
+    deadline: Deadline,
     limit: Limit,
-    /// Its place in the tree's list, unless its task is the first.
-    slot: Option<usize>,
-    own: Own,
+    /// Which waker a cancel of `deadline` wakes for certain.
+    hearing: Option<WakerId>,
 }
 
-impl<'a> Passed<'a> {
-    pub(crate) fn new(deadline: &'a Deadline, limit: Limit) -> Self {
-        Self { deadline, limit, slot: None, own: Own::default() }
+/// A future's own limit.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    None,
+    /// It begins when the future is first found pending, or when somebody asks for the current deadline.
+    After(Duration),
+    At(Instant),
+    /// The deadline is a child that passes at the limit, because somebody asked for it.
+    Child,
+}
+
+type WakerId = (usize, usize);
+
+fn id(waker: &Waker) -> WakerId {
+    (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
+}
+
+impl Current {
+    fn new(deadline: &Deadline, limit: Limit) -> Self {
+        Self { deadline: deadline.clone(), limit, hearing: None }
     }
 
-    /// As [`poll`](Future::poll), where the task may have to be registered or the timer to be armed.
-    #[inline(never)]
-    fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, limit, slot, own } = self;
-        let (tree, place) = (&deadline.tree, deadline.place());
-        // No waker is cloned or dropped while the lock is held. It need not be known by its clone, so it is registered once.
-        let mut clone = Some(cx.waker().clone());
-        // For which time the wheel was asked. If the deadline moves meanwhile, it is asked again.
-        let mut asked = None;
-        let mut state = tree.lock();
-        loop {
-            let (passes, end) = state.ends(place, *limit, None);
-            if let Some(end) = end {
-                drop(tree.tend(state, None));
-                ready!(own.poll_budget(cx));
-                if end == Ended::Passed {
-                    tree.count_passed(place, *limit);
-                }
-                return Poll::Ready(end);
-            }
-            if !state.waiter(*slot).is_of(place, cx.waker())
-                && let Some(waker) = clone.take()
-                && let Some(before) = state.register(place, slot, waker)
-            {
-                drop(state);
-                drop(before);
-                state = tree.lock();
-            } else if state.covers(passes) {
-                let waiter = state.waiter(*slot);
-                // If another task is the first by now, this one was woken. That one may be woken earlier than it has to, but by
-                // another deadline's time it might be too late.
-                if waiter.node == place {
-                    waiter.at = Some(waiter.at.map_or(passes, |at| at.min(passes)));
-                }
-                return Poll::Pending;
-            } else if asked.replace(passes) != Some(passes) {
-                state = tree.tend(state, Some(passes)).unwrap_or_else(|| tree.lock());
-            } else {
-                drop(state);
-                ready!(own.poll_until(&tree.wheel, passes, cx));
-                tree.reach(passes);
-                state = tree.lock();
-            }
+    /// The deadline, whose instant is that of the limit at the latest.
+    fn deadline(&mut self) -> Deadline {
+        if let Some(limit) = self.limit_from_now() {
+            (self.deadline, self.limit) = (self.deadline.limit_at(limit), Limit::Child);
+        }
+        self.deadline.clone()
+    }
+
+    /// When the limit passes, which begins now if it has not begun.
+    fn limit_from_now(&self) -> Option<Instant> {
+        match self.limit {
+            Limit::None | Limit::Child => None,
+            Limit::After(after) => self.deadline.wheel().current_time().checked_add(after),
+            Limit::At(instant) => Some(instant),
         }
     }
+
+    /// When it has to end; `None` if only a cancel ends it.
+    fn instant(&self) -> Option<Instant> {
+        let limit = if let Limit::At(instant) = self.limit { Some(instant) } else { None };
+        limit.into_iter().chain(self.deadline.instant()).min()
+    }
 }
 
-impl Future for Passed<'_> {
-    type Output = Ended;
+/// Makes `current` the current deadline within `poll`.
+fn within<T>(current: &mut Option<Current>, poll: impl FnOnce() -> T) -> T {
+    struct Swaps<'a>(&'a mut Option<Current>);
 
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let Self { deadline, limit, slot, .. } = &mut *self;
-        if let Limit::After(after) = *limit {
-            *limit = Limit::At(instant_in(&deadline.tree.wheel, after));
+    impl Swaps<'_> {
+        fn swap(&mut self) {
+            // Where a thread ends, its local is gone, and there is no current deadline.
+            _ = CURRENT.try_with(|outer| mem::swap(&mut *outer.borrow_mut(), self.0));
         }
-        let tree = &deadline.tree;
-        // The timer's waker is counted too. Without a timer nobody waits, as far as this thread knows.
-        let is_armed = Arc::strong_count(tree) > tree.deadlines.load(Ordering::Relaxed);
-        if is_armed && tree.lock().waits(deadline.place(), *limit, *slot, cx.waker()) {
-            return Poll::Pending;
+    }
+
+    impl Drop for Swaps<'_> {
+        fn drop(&mut self) {
+            self.swap();
         }
-        self.poll_anew(cx)
+    }
+
+    let mut swaps = Swaps(current);
+    swaps.swap();
+    poll()
+}
+
+pin_project! {
+    /// What a future under a deadline has of its own: a timer, once it is pending, and an ear for the token.
+    #[derive(Debug)]
+    pub(crate) struct Under {
+        // `None` while its future is polled: then it is the current one.
+        current: Option<Current>,
+        // Stays where it is when the deadline is extended, and is moved when it fires.
+        timer: Option<Timeout<Pending<()>>>,
+        #[pin]
+        cancelled: Option<WaitForCancellationFutureOwned>,
+        // Whether another future of the same task may hear a cancel for this one.
+        may_share: bool,
     }
 }
 
-impl Drop for Passed<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let waiter = self.slot.map(|slot| self.deadline.tree.lock().others.remove(slot));
-        drop(waiter);
-    }
-}
-
-/// What a future has of its own, once it needs it.
-#[derive(Debug, Default)]
-pub(crate) struct Own {
-    /// Stays, so it may wake the task once more than it has to.
-    timeout: Option<Box<Timeout>>,
-    has_asked_for_budget: bool,
-}
-
-impl Own {
-    /// For a future whose timer the wheel refused: ready once `at` has come.
-    ///
-    /// # Panics
-    /// If tokio has no timers here.
-    #[cold]
-    pub(crate) fn poll_until(&mut self, wheel: &TimingWheel, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        // A new one for each time: one that is moved wakes the task.
-        let before = self.timeout.take().filter(|before| before.deadline() == at);
-        let timeout =
-            self.timeout.insert(before.unwrap_or_else(|| Box::new(wheel.timeout_at(at, pending()))));
-        pin!(coop::unconstrained(timeout)).poll(cx).map(drop)
+impl Under {
+    fn new(deadline: &Deadline, limit: Limit) -> Self {
+        let current = Some(Current::new(deadline, limit));
+        Self { current, timer: None, cancelled: None, may_share: true }
     }
 
-    /// For a future that has ended. Without budget it lets others run first, once: a task that only ever finds deadlines
-    /// ended has to do so, and a future that uses up the budget does not escape its deadline by that.
-    pub(crate) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !mem::replace(&mut self.has_asked_for_budget, true) {
+    #[cfg(feature = "wire")]
+    pub(crate) fn of(deadline: &Deadline) -> Self {
+        Self::new(deadline, Limit::None)
+    }
+
+    /// How the deadline has ended, if it has.
+    #[cfg(feature = "wire")]
+    pub(crate) fn end(&self) -> Option<Ended> {
+        self.current.as_ref().and_then(|current| current.deadline.end())
+    }
+
+    /// Polls what is under the deadline, and if that is pending, the deadline.
+    pub(crate) fn poll<T>(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, Ended>> {
+        let mut this = self.project();
+        // Before the future can spend it: a future that does so does not escape its deadline.
+        let had_budget = coop::has_budget_remaining();
+        let is_child =
+            |current: &Option<Current>| matches!(current, Some(Current { limit: Limit::Child, .. }));
+        let was_child = is_child(this.current);
+        if let Some(current) = this.current {
+            current.hearing = Some(id(cx.waker()));
+        }
+        if let Poll::Ready(output) = within(this.current, || poll(cx)) {
+            return Poll::Ready(Ok(output));
+        }
+        if is_child(this.current) != was_child {
+            // The child may be cancelled alone.
+            this.cancelled.set(None);
+        }
+        let current = this.current.as_mut().expect("it is back, as its future has returned");
+        if this.cancelled.is_none() && !(*this.may_share && is_heard(&current.deadline, cx.waker())) {
+            this.cancelled.set(Some(current.deadline.token().clone().cancelled_owned()));
+        }
+        let is_cancelled = this.cancelled.as_pin_mut().is_some_and(|it| it.poll(cx).is_ready());
+        if !is_cancelled {
+            ready!(poll_timer(this.timer, current, cx));
+        }
+        // A task that only ever finds deadlines ended lets others run.
+        if !had_budget || coop::has_budget_remaining() {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
-        Poll::Ready(())
+        Poll::Ready(Err(current.deadline.end().unwrap_or(Ended::Limit)))
+    }
+}
+
+/// Whether a cancel of `deadline` wakes this task for certain, because it polls this within a future that then ends with the
+/// same deadline. A future with another waker, as in a `FuturesUnordered`, may be polled elsewhere when that has ended.
+fn is_heard(deadline: &Deadline, waker: &Waker) -> bool {
+    let is_heard = |outer: &Current| outer.hearing == Some(id(waker)) && outer.deadline.ends_with(deadline);
+    CURRENT.try_with(|outer| outer.borrow().as_ref().is_some_and(is_heard)).unwrap_or(false)
+}
+
+/// Ready when time is up. A timer that fires looks again, because the deadline may have been extended.
+fn poll_timer(
+    timer: &mut Option<Timeout<Pending<()>>>,
+    current: &mut Current,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let wheel = current.deadline.wheel();
+    if let Limit::After(after) = current.limit {
+        // It reads the clock, which the timer need not do again.
+        let of_limit = wheel.timeout(after, pending());
+        current.limit = Limit::At(of_limit.deadline());
+        *timer = Some(of_limit).filter(|it| current.instant() == Some(it.deadline()));
+    }
+    loop {
+        let Some(instant) = current.instant() else { return Poll::Pending };
+        let timer = timer.get_or_insert_with(|| wheel.timeout_at(instant, pending()));
+        ready!(pin!(coop::unconstrained(&mut *timer)).poll(cx)).unwrap_err();
+        if instant <= timer.deadline() {
+            return Poll::Ready(());
+        }
+        Pin::new(timer).reset(instant);
     }
 }
 
 pin_project! {
-    /// A future that ends with a deadline: see [`Deadline::run`](crate::Deadline::run) and
-    /// [`ReusableDeadline::run`](crate::ReusableDeadline::run). `P` waits for the deadline.
+    /// A future that ends with a deadline: see [`Deadline::run`].
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
-    pub struct Run<F, P> {
-        pub(crate) passed: P,
+    pub struct Run<F> {
         #[pin]
-        pub(crate) future: F,
+        under: Under,
+        #[pin]
+        future: F,
     }
 }
 
-impl<F: Future, P: Future<Output = Ended> + Unpin> Future for Run<F, P> {
+impl<F: Future> Future for Run<F> {
     type Output = Result<F::Output, Ended>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Poll::Ready(output) = this.future.poll(cx) {
-            return Poll::Ready(Ok(output));
+        this.under.poll(cx, |cx| this.future.poll(cx))
+    }
+}
+
+pin_project! {
+    /// The future of [`Deadline::scope`].
+    struct Scope<F> {
+        current: Option<Current>,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> Future for Scope<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        within(this.current, || this.future.poll(cx))
+    }
+}
+
+impl Deadline {
+    /// Runs `future` until the deadline ends. Meanwhile this is the [current](Self::current) deadline.
+    ///
+    /// The future is polled first, so an answer that is there comes before the end. What this returns owns its part of the
+    /// deadline, so `tokio::spawn(deadline.run(future))` compiles.
+    ///
+    /// Where the same task runs one future under a deadline within another under the same one, a cancel ends the outer one.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `future`, and leaves the deadline as it is.
+    ///
+    /// # Errors
+    /// [`Ended`], if the deadline ended first.
+    ///
+    /// # Panics
+    /// As [above](Self#panics).
+    pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture> {
+        Run { under: Under::new(self, Limit::None), future: future.into_future() }
+    }
+
+    /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
+    ///
+    /// The limit begins when the future is first found pending. Meanwhile the [current](Self::current) deadline is a child
+    /// that passes at the limit. So a call over the wire tells its server the limit.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run). [`Ended::Limit`] if the limit came first, and the deadline goes on.
+    ///
+    /// # Panics
+    /// As [above](Self#panics).
+    pub fn run_within<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
+        let limit = if limit == Duration::MAX { Limit::None } else { Limit::After(limit) };
+        Run { under: Under::new(self, limit), future: future.into_future() }
+    }
+
+    /// Runs `future` until the deadline ends that is [current](Self::current) where this is called, if there is one. So
+    /// `tokio::spawn(Deadline::run_current(future))` spawns a task that ends with the request.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run). None without a current deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::future::pending;
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
+    ///
+    /// let request = TimingWheel::new().deadline_in(Duration::from_secs(2));
+    /// let handler = async { tokio::spawn(Deadline::run_current(pending::<()>())) };
+    /// let task = request.run(handler).await.unwrap();
+    /// assert_eq!(task.await.unwrap(), Err(Ended::Passed));
+    /// # }
+    /// ```
+    pub fn run_current<F: IntoFuture>(
+        future: F,
+    ) -> impl Future<Output = Result<<F::IntoFuture as Future>::Output, Ended>> + use<F> {
+        let (current, future) = (Self::current(), future.into_future());
+        async move {
+            match current {
+                Some(current) => current.run(future).await,
+                None => Ok(future.await),
+            }
         }
-        Pin::new(this.passed).poll(cx).map(Err)
+    }
+
+    /// Waits for its end, for a `select!`. Answers why it ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{DeadlineExt, Ended};
+    /// use tokio::{select, sync::mpsc};
+    ///
+    /// let deadline = TimingWheel::new().deadline_in(Duration::from_secs(2));
+    /// let (sender, mut parts) = mpsc::channel(8);
+    /// sender.send("first").await.unwrap();
+    /// let mut found = Vec::new();
+    /// let end = loop {
+    ///     select! {
+    ///         Some(part) = parts.recv() => found.push(part),
+    ///         end = deadline.ended() => break end,
+    ///     }
+    /// };
+    /// assert_eq!((found, end), (vec!["first"], Ended::Passed), "what has come in time");
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    ///
+    /// # Panics
+    /// As [above](Self#panics).
+    pub fn ended(&self) -> impl Future<Output = Ended> + Send + Sync + use<> {
+        let mut run = self.run(pending::<Infallible>());
+        run.under.may_share = false;
+        async {
+            let Err(end) = run.await;
+            end
+        }
+    }
+
+    /// Makes this the [current](Self::current) deadline while `future` runs. **It does not end `future`**;
+    /// [`run`](Self::run) does both.
+    pub fn scope<F: IntoFuture>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = <F::IntoFuture as Future>::Output> + use<F> {
+        Scope { current: Some(Current::new(self, Limit::None)), future: future.into_future() }
+    }
+
+    /// The deadline that this code [runs](Self::run) under, if any.
+    ///
+    /// A task that this code spawns has none, unless it [takes it along](Self::run_current).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_deadline::{Deadline, DeadlineExt};
+    ///
+    /// // Deep within the handler of a request:
+    /// async fn remaining() -> Option<Duration> {
+    ///     Deadline::current()?.remaining()
+    /// }
+    ///
+    /// let (second, request) = (Duration::from_secs(1), TimingWheel::new().deadline_in(Duration::from_secs(2)));
+    /// assert_eq!(request.run(remaining()).await, Ok(Some(2 * second)));
+    /// assert_eq!(request.run_within(second, remaining()).await, Ok(Some(second)));
+    /// assert_eq!(remaining().await, None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(|current| current.borrow_mut().as_mut().map(Current::deadline)).ok().flatten()
     }
 }

@@ -1,20 +1,19 @@
 //! A deadline that travels: an axum server, whose handlers call others by reqwest.
 
-use std::error::Error;
-
 use axum::Router;
+use axum::http::{Request, Response};
+use http_body_util::BodyExt;
 use reqwest::{Body, Client};
 use timingwheel::TimingWheel;
-use timingwheel_deadline::Deadline;
 use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
-use tower::{ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 /// The header in which the milliseconds that are left travel.
 pub fn header() -> Header {
     Header::Millis("x-time-left".parse().expect("a name"))
 }
 
-/// Ends a handler when its caller's time is up, or when the caller goes.
+/// Ends a handler, and the body that it sends, when its caller's time is up or the caller goes.
 pub fn in_time<S: Clone + Send + Sync + 'static>(wheel: &TimingWheel, app: Router<S>) -> Router<S> {
     app.layer(ServerLayer::new(wheel, header()))
 }
@@ -23,18 +22,17 @@ pub fn in_time<S: Clone + Send + Sync + 'static>(wheel: &TimingWheel, app: Route
 ///
 /// # Errors
 /// If the request fails, or the deadline ends first.
-pub async fn get(client: &Client, url: &str) -> Result<String, Box<dyn Error + Send + Sync>> {
-    let send = service_fn(|request: axum::http::Request<Body>| {
+pub async fn get(client: &Client, url: &str) -> Result<String, BoxError> {
+    let send = service_fn(|request: Request<Body>| {
         let client = client.clone();
-        async move { client.execute(request.try_into()?).await }
+        async move {
+            let response = client.execute(request.try_into()?).await?.error_for_status()?;
+            Ok::<_, reqwest::Error>(Response::<Body>::from(response))
+        }
     });
     let client = ServiceBuilder::new().layer(ClientLayer::new(header())).service(send);
-    let request = axum::http::Request::get(url).body(Body::default())?;
-    let page = async { Ok(client.oneshot(request).await?.error_for_status()?.text().await?) };
-    match Deadline::current() {
-        Some(deadline) => deadline.run(page).await?,
-        None => page.await,
-    }
+    let response = client.oneshot(Request::get(url).body(Body::default())?).await?;
+    Ok(String::from_utf8(response.into_body().collect().await?.to_bytes().into())?)
 }
 
 #[cfg(test)]
@@ -47,7 +45,7 @@ mod tests {
     use axum::routing;
     use http_body_util::channel::Channel;
     use hyper::body::Bytes;
-    use timingwheel_deadline::{DeadlineExt, Ended, spawn};
+    use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
     use tokio::time::timeout;
@@ -81,9 +79,9 @@ mod tests {
             // In a task of its own, which ends with the deadline too.
             let work = async move {
                 let _tells = TellsDrop(at_c.clone(), "C");
-                Deadline::current().expect("B sent one").run(pending::<()>()).await
+                pending::<()>().await;
             };
-            let _end = spawn(work).await;
+            let _end = tokio::spawn(Deadline::run_current(work)).await;
         });
         let c = serve(in_time(wheel, Router::new().route("/", c))).await;
         let b = routing::get(async move || {

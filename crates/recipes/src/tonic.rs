@@ -1,5 +1,6 @@
 //! tonic: services served by hyper, whose pings and the limits of whose calls go by the wheel.
 
+use std::error::Error;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
@@ -7,17 +8,17 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
-use timingwheel_deadline::Ended;
-use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
+use timingwheel_deadline::wire::{ClientLayer, Header, InTime, ServerLayer};
+use timingwheel_deadline::{Deadline, Ended};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
+use tonic::{Status, TimeoutExpired};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-/// Serves a connection until it closes, or until its client leaves a ping without an answer for 10 s. Until its response
-/// begins, a call ends at its client's deadline, or when its client goes. A stream has to bound itself.
+/// Serves a connection until it closes, or until its client leaves a ping without an answer for 10 s. A call and its stream
+/// end at the client's deadline, or when the client goes.
 ///
 /// # Errors
 /// If the connection breaks, or a ping has no answer.
@@ -36,19 +37,36 @@ pub async fn serve(
 }
 
 /// The channel of a client that tonic generated, as in `GreeterClient::new(in_time(channel))`. Its calls tell their servers
-/// how much time the current deadline leaves, and end with it, by gRPC's status.
-pub fn in_time<S, B: 'static>(channel: S) -> BoxCloneSyncService<Request<Body>, Response<B>, Status>
+/// how much time the current deadline leaves, and end with it, streams both ways included, by gRPC's status.
+pub fn in_time<S, B>(channel: S) -> BoxCloneSyncService<Request<Body>, Response<InTime<B>>, Status>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
+    B: 'static,
 {
     let in_time = ClientLayer::new(Header::Grpc).layer(channel);
-    BoxCloneSyncService::new(in_time.map_err(|error| match error.downcast_ref() {
-        Some(Ended::Passed) => Status::deadline_exceeded(error.to_string()),
-        Some(Ended::Cancelled) => Status::cancelled(error.to_string()),
-        None => Status::from_error(error),
-    }))
+    // The channel polls what the client sends in a task of its own.
+    let bounded = in_time.map_request(|request: Request<Body>| match Deadline::current() {
+        Some(deadline) => request.map(|body| Body::new(InTime::new(&deadline, body))),
+        None => request,
+    });
+    BoxCloneSyncService::new(bounded.map_err(status))
+}
+
+/// The status of an error. tonic's channel keeps the time of the header too, so it may be the first to say that it is up.
+fn status(error: BoxError) -> Status {
+    if error.downcast_ref() == Some(&Ended::Cancelled) {
+        return Status::cancelled(error.to_string());
+    }
+    let mut cause: Option<&(dyn Error + 'static)> = Some(&*error);
+    while let Some(it) = cause {
+        if it.is::<Ended>() || it.is::<TimeoutExpired>() {
+            return Status::deadline_exceeded("the deadline has passed");
+        }
+        cause = it.source();
+    }
+    Status::from_error(error)
 }
 
 #[cfg(test)]

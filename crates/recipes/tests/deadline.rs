@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
 use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
-use timingwheel_deadline::{Deadline, DeadlineExt, Ended, spawn};
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
@@ -75,10 +75,9 @@ async fn chain(wheel: &TimingWheel) -> (SocketAddr, mpsc::UnboundedReceiver<&'st
         // In a task of its own, which ends with the deadline too.
         let work = async move {
             let _tells = TellsDrop(dropped, "C");
-            let deadline = Deadline::current().expect("B sent one");
-            deadline.run(pending::<()>()).await
+            pending::<()>().await;
         };
-        let task = spawn(work);
+        let task = tokio::spawn(Deadline::run_current(work));
         async move {
             let _end = task.await;
             Ok(Response::new(Body::new()))

@@ -1,5 +1,7 @@
 //! A deadline that travels by clients and servers that tonic generated: A calls B, and B calls C.
 
+use std::future::pending;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut};
@@ -7,14 +9,18 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use timingwheel::TimingWheel;
-use timingwheel_deadline::{Deadline, DeadlineExt};
+use timingwheel_deadline::wire::{Header, InTime, ServerLayer};
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use timingwheel_recipes::tonic::{in_time, serve};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::service::Routes;
-use tonic::{Code, Request, Response, Status};
+use tonic::transport::{Endpoint, Server};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
@@ -65,7 +71,7 @@ impl Decoder for Text {
     }
 }
 
-type Next = HopClient<BoxCloneSyncService<hyper::Request<Body>, hyper::Response<Incoming>, Status>>;
+type Next = HopClient<BoxCloneSyncService<hyper::Request<Body>, hyper::Response<InTime<Incoming>>, Status>>;
 
 /// A client of a server in memory, which has one connection.
 async fn client_of(wheel: &TimingWheel, hop: impl Hop) -> Next {
@@ -78,6 +84,8 @@ async fn client_of(wheel: &TimingWheel, hop: impl Hop) -> Next {
     let send = service_fn(move |request| requests.clone().send_request(request));
     HopClient::with_origin(in_time(send), hyper::Uri::from_static("http://test"))
 }
+
+type Texts = Pin<Box<dyn Stream<Item = Result<String, Status>> + Send>>;
 
 /// C: works for an hour, and tells when its work was dropped.
 struct Last(mpsc::UnboundedSender<Duration>);
@@ -99,6 +107,37 @@ impl Hop for Last {
         sleep(HOUR).await;
         Ok(Response::new(request.into_inner() + " and C"))
     }
+
+    type WatchStream = Texts;
+
+    /// Sends its head and a text, and then nothing.
+    async fn watch(&self, request: Request<String>) -> Result<Response<Texts>, Status> {
+        let tells = TellsDrop(self.0.clone(), Instant::now());
+        let rest = tokio_stream::pending().map(move |text| {
+            let _keeps = &tells;
+            text
+        });
+        let first = tokio_stream::once(Ok(request.into_inner() + " and C"));
+        Ok(Response::new(Box::pin(first.chain(rest))))
+    }
+
+    async fn send(&self, request: Request<Streaming<String>>) -> Result<Response<String>, Status> {
+        let _tells = TellsDrop(self.0.clone(), Instant::now());
+        let mut texts = request.into_inner();
+        while texts.message().await?.is_some() {}
+        pending().await
+    }
+
+    type ChatStream = Texts;
+
+    async fn chat(&self, request: Request<Streaming<String>>) -> Result<Response<Texts>, Status> {
+        let tells = TellsDrop(self.0.clone(), Instant::now());
+        let texts = request.into_inner().map(move |text| {
+            let _keeps = &tells;
+            text.map(|text| text + " and C")
+        });
+        Ok(Response::new(Box::pin(texts)))
+    }
 }
 
 /// B: asks C.
@@ -108,6 +147,24 @@ struct Middle(Next);
 impl Hop for Middle {
     async fn call(&self, request: Request<String>) -> Result<Response<String>, Status> {
         self.0.clone().call(request.into_inner() + ", B").await
+    }
+
+    type WatchStream = Texts;
+
+    async fn watch(&self, request: Request<String>) -> Result<Response<Texts>, Status> {
+        let texts = self.0.clone().watch(request.into_inner() + ", B").await?;
+        Ok(texts.map(|texts| Box::pin(texts) as Texts))
+    }
+
+    async fn send(&self, request: Request<Streaming<String>>) -> Result<Response<String>, Status> {
+        self.0.clone().send(request.into_inner().map_while(Result::ok)).await
+    }
+
+    type ChatStream = Texts;
+
+    async fn chat(&self, request: Request<Streaming<String>>) -> Result<Response<Texts>, Status> {
+        let texts = self.0.clone().chat(request.into_inner().map_while(Result::ok)).await?;
+        Ok(texts.map(|texts| Box::pin(texts) as Texts))
     }
 }
 
@@ -149,4 +206,89 @@ async fn what_comes_in_time_is_answered_and_a_cancel_ends_the_work_of_c() {
     assert_eq!(asks.await.unwrap().expect_err("it is cancelled").code(), Code::Cancelled);
     let worked = drops.recv().await.expect("the work of C ends");
     assert!(worked < Duration::from_secs(2), "{worked:?}");
+}
+
+/// A call of each kind, until its stream ends. Returns how many texts came, and the status.
+async fn each_kind<S>(mut b: HopClient<S>, kind: usize) -> (usize, Status)
+where
+    S: tonic::client::GrpcService<Body>,
+    S::Error: Into<tower::BoxError>,
+    S::ResponseBody: tonic::codegen::Body<Data = bytes::Bytes> + Send + 'static,
+    <S::ResponseBody as tonic::codegen::Body>::Error: Into<tower::BoxError> + Send,
+{
+    // The client goes on sending as long as the call lasts.
+    let texts = || tokio_stream::once("A".to_owned()).chain(tokio_stream::pending());
+    let texts = match kind {
+        0 => return (0, b.call("A".to_owned()).await.unwrap_err()),
+        1 => b.send(texts()).await.map(|_| unreachable!("C does not answer")),
+        2 => b.watch("A".to_owned()).await,
+        _ => b.chat(texts()).await,
+    };
+    let mut texts = match texts {
+        Ok(texts) => texts.into_inner(),
+        Err(status) => return (0, status),
+    };
+    let mut count = 0;
+    loop {
+        match texts.message().await {
+            Ok(Some(_)) => count += 1,
+            Ok(None) => return (count, Status::ok("it has no end")),
+            Err(status) => return (count, status),
+        }
+    }
+}
+
+/// As grpc's interoperability test of that name, through B.
+#[tokio::test(start_paused = true)]
+async fn timeout_on_sleeping_server() {
+    let wheel = TimingWheel::new();
+    let (b, mut drops) = chain(&wheel).await;
+    for (kind, texts) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        let start = Instant::now();
+        let deadline = wheel.deadline_in(Duration::from_millis(100));
+        let (count, status) = deadline.scope(each_kind(b.clone(), kind)).await;
+        assert_eq!((count, status.code()), (texts, Code::DeadlineExceeded), "{kind}: {status}");
+        assert!(start.elapsed() <= Duration::from_millis(102), "{kind}: {:?}", start.elapsed());
+        let worked = drops.recv().await.expect("the work of C ends");
+        assert!(worked <= Duration::from_millis(102), "{kind}: {worked:?}");
+    }
+}
+
+/// tonic's own server and channel keep the time of the header too, by tokio's timers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tonics_own_server_and_channel_give_one_status_always_the_same() {
+    let wheel = TimingWheel::new();
+    let (dropped, mut drops) = mpsc::unbounded_channel();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let in_time_layer = ServerLayer::new(&wheel, Header::Grpc).margin(Duration::from_millis(5));
+    let served = Server::builder()
+        .layer(in_time_layer)
+        .add_service(HopServer::new(Last(dropped)))
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    tokio::spawn(served);
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+    let client = HopClient::new(in_time(channel));
+    for kind in 0..4 {
+        let mut calls = tokio::task::JoinSet::new();
+        for i in 0..200u64 {
+            let deadline = wheel.deadline_in(Duration::from_millis(50 + i % 50));
+            calls.spawn(deadline.run_within(HOUR, each_kind(client.clone(), kind)));
+            // As a caller does that waits a moment longer than its deadline.
+            let deadline = wheel.deadline_in(HOUR);
+            let client = client.clone();
+            calls.spawn(deadline.scope(async move {
+                let call = Deadline::current().expect("a scope").child_in(Duration::from_millis(50 + i % 50));
+                Ok(call.scope(each_kind(client, kind)).await)
+            }));
+        }
+        for call in calls.join_all().await {
+            // By the deadline around the call, or by the call's status.
+            match call {
+                Ok((_, status)) => assert_eq!(status.code(), Code::DeadlineExceeded, "{kind}: {status:?}"),
+                Err(ended) => assert_eq!(ended, Ended::Passed),
+            }
+            drops.recv().await.expect("the work ends");
+        }
+    }
 }

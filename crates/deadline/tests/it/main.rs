@@ -1,14 +1,14 @@
 //! Deadlines by their public API, on tokio's paused clock.
 
+mod current;
 mod ends;
+mod many;
 mod model;
-mod reusable;
+mod refused;
 mod threads;
-mod told;
 #[cfg(feature = "wire")]
 mod wire;
 
-use std::future::pending;
 use std::time::Duration;
 
 use timingwheel_deadline::{Deadline, Ended};
@@ -19,16 +19,9 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A task that waits for the end of a deadline, or for `limit` if it is sooner.
-fn wait(deadline: &Deadline, limit: Duration) -> JoinHandle<Ended> {
-    let deadline = deadline.clone();
-    tokio::spawn(async move { deadline.run_in(limit, pending::<()>()).await.unwrap_err() })
-}
-
 /// A task that waits for the end of a deadline.
-fn passed(deadline: &Deadline) -> JoinHandle<Ended> {
-    let deadline = deadline.clone();
-    tokio::spawn(async move { deadline.passed().await })
+fn ended(deadline: &Deadline) -> JoinHandle<Ended> {
+    tokio::spawn(deadline.ended())
 }
 
 /// A future that was polled once, and waits.

@@ -22,7 +22,7 @@ enum Op {
     Child { of: usize, after: Option<u64> },
     Wait { on: usize, limit: Option<u64>, task: usize, was_polled: bool },
     Poll { task: usize },
-    Reset { node: usize, after: u64 },
+    Extend { node: usize, after: u64 },
     Cancel { node: usize },
     DropNode { node: usize },
     DropWaiter { waiter: usize },
@@ -37,7 +37,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (any(), proptest::option::of(after()), 0..TASKS, proptest::bool::ANY)
             .prop_map(|(on, limit, task, was_polled)| Op::Wait { on, limit, task, was_polled }),
         1 => (0..TASKS).prop_map(|task| Op::Poll { task }),
-        3 => (any(), after()).prop_map(|(node, after)| Op::Reset { node, after }),
+        3 => (any(), after()).prop_map(|(node, after)| Op::Extend { node, after }),
         1 => any().prop_map(|node| Op::Cancel { node }),
         1 => any().prop_map(|node| Op::DropNode { node }),
         2 => any().prop_map(|waiter| Op::DropWaiter { waiter }),
@@ -117,7 +117,7 @@ impl Model {
         let passes = if let Limit::At(limit) = waiter.limit { limit.min(passes) } else { passes };
         let cancelled = self.cancelled(waiter.node);
         match answer {
-            Some(Ended::Passed) => assert!(passes <= now, "early by {:?}", passes - now),
+            Some(Ended::Passed | Ended::Limit) => assert!(passes <= now, "early by {:?}", passes - now),
             Some(Ended::Cancelled) => {
                 let cancelled = cancelled.expect("nobody cancelled it");
                 // Its own limit marks no node.
@@ -137,7 +137,7 @@ impl Model {
 async fn run(wheel: TimingWheel, ops: Vec<Op>) {
     let root = wheel.deadline_in(ms(100));
     let mut model = Model::default();
-    model.nodes.push(Node { at: root.instant(), real: Some(root), parent: None, cancelled: None });
+    model.nodes.push(Node { at: root.instant().unwrap(), real: Some(root), parent: None, cancelled: None });
     let mut tasks = [(); TASKS].map(spawn);
     let mut waiters: Vec<Waiter> = Vec::new();
     for op in ops {
@@ -158,7 +158,7 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
                 let Some(deadline) = model.nodes[node].real.clone() else { continue };
                 let real = Box::pin(async move {
                     let end = match limit {
-                        Some(limit) => deadline.run_in(ms(limit), pending::<()>()).await,
+                        Some(limit) => deadline.run_within(ms(limit), pending::<()>()).await,
                         None => deadline.run(pending::<()>()).await,
                     };
                     end.unwrap_err()
@@ -173,18 +173,18 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
                 waiters.iter_mut().filter(|waiter| waiter.task == task).for_each(|it| it.was_polled = true);
                 poll(&model, &mut tasks, &mut waiters, task);
             }
-            Op::Reset { node: i, after } => {
+            Op::Extend { node: i, after } => {
                 let i = node(i);
                 let Some(deadline) = &model.nodes[i].real else { continue };
-                assert_eq!(deadline.reset(now + ms(after)), !model.has_ended(i, now));
+                assert_eq!(deadline.extend_to(now + ms(after)), !model.has_ended(i, now));
                 if !model.has_ended(i, now) {
-                    model.nodes[i].at = now + ms(after);
+                    model.nodes[i].at = model.nodes[i].at.max(now + ms(after));
                 }
             }
             Op::Cancel { node: i } => {
                 let i = node(i);
                 let Some(deadline) = &model.nodes[i].real else { continue };
-                deadline.cancel();
+                assert_eq!(deadline.cancel(), !model.has_ended(i, now));
                 if !model.has_ended(i, now) {
                     model.nodes[i].cancelled = Some(now);
                 }

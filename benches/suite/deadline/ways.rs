@@ -4,9 +4,10 @@ use std::io;
 use std::pin::Pin;
 
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_deadline::{Deadline, DeadlineExt, ReusableDeadline};
+use timingwheel_deadline::DeadlineExt;
 use tokio::select;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::server::{Connection, Stream};
 use super::{EACH, OPERATION, get};
@@ -17,13 +18,13 @@ pub(crate) enum Way {
     Tokio,
     ByName,
     ByHand,
+    WithToken,
     Deadline,
-    Reusable,
 }
 
 impl Way {
     pub(crate) const ALL: [Self; 6] =
-        [Self::NoLimits, Self::Tokio, Self::ByName, Self::ByHand, Self::Deadline, Self::Reusable];
+        [Self::NoLimits, Self::Tokio, Self::ByName, Self::ByHand, Self::WithToken, Self::Deadline];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -31,8 +32,8 @@ impl Way {
             Self::Tokio => "tokio::time::timeout",
             Self::ByName => "timingwheel::time::timeout",
             Self::ByHand => "one timer, moved by hand",
+            Self::WithToken => "one timer, and a token each",
             Self::Deadline => "a deadline each",
-            Self::Reusable => "a reusable deadline",
         }
     }
 
@@ -45,7 +46,6 @@ impl Way {
     ) -> io::Result<u64> {
         let mut count = 0;
         let server = &mut server;
-        let mut deadline = ReusableDeadline::new(wheel);
         let mut timer = wheel.sleep(OPERATION);
         loop {
             match self {
@@ -53,8 +53,8 @@ impl Way {
                 Self::Tokio => tokio::time::timeout(OPERATION, on_tokio(server)).await??,
                 Self::ByName => timingwheel::time::timeout(OPERATION, by_name(server)).await??,
                 Self::ByHand => by_hand(&mut timer, server).await?,
-                Self::Deadline => by_deadline(&wheel.deadline_in(OPERATION), server).await?,
-                Self::Reusable => get(&mut deadline, server).await?,
+                Self::WithToken => with_token(&mut timer, server).await?,
+                Self::Deadline => get(&wheel.deadline_in(OPERATION), server).await?,
             }
             count += 1;
             if Instant::now() >= until {
@@ -111,13 +111,19 @@ async fn limit(
     }
 }
 
-pub(crate) async fn by_deadline<S: Stream>(
-    deadline: &Deadline,
-    server: &mut Connection<S>,
+/// As by hand, and a token can cancel the operation: what a deadline can do.
+async fn with_token<S: Stream>(timer: &mut Sleep, server: &mut Connection<S>) -> io::Result<()> {
+    let (end, token) = (Instant::now() + OPERATION, CancellationToken::new());
+    or_cancelled(&token, limit(timer, end, server.write_header())).await?;
+    or_cancelled(&token, limit(timer, end, server.write_key())).await?;
+    or_cancelled(&token, limit(timer, end, server.read_header())).await?;
+    or_cancelled(&token, limit(timer, end, server.read_value())).await
+}
+
+async fn or_cancelled(
+    token: &CancellationToken,
+    work: impl Future<Output = io::Result<()>>,
 ) -> io::Result<()> {
-    deadline.run_in(EACH, server.write_header()).await??;
-    deadline.run_in(EACH, server.write_key()).await??;
-    deadline.run_in(EACH, server.read_header()).await??;
-    deadline.run_in(EACH, server.read_value()).await??;
-    Ok(())
+    let cancelled = || io::Error::from(io::ErrorKind::ConnectionAborted);
+    token.run_until_cancelled(work).await.ok_or_else(cancelled)?
 }

@@ -3,7 +3,6 @@
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
-use tokio::net::{TcpListener, TcpStream};
 
 const HEADER: usize = 8;
 const BODY: usize = 64;
@@ -69,23 +68,4 @@ pub(crate) fn in_memory(count: usize) -> Vec<Connection<DuplexStream>> {
         Connection { stream, buffer: [0; BODY] }
     };
     (0..count).map(connect).collect()
-}
-
-/// Connections over loopback, to a server on the current runtime.
-///
-/// # Errors
-/// The system's.
-pub(crate) async fn over_loopback(count: usize) -> io::Result<Vec<Connection<TcpStream>>> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    let mut connections = Vec::new();
-    for _ in 0..count {
-        let stream = TcpStream::connect(address).await?;
-        let (server, _) = listener.accept().await?;
-        stream.set_nodelay(true)?;
-        server.set_nodelay(true)?;
-        tokio::spawn(serve(server));
-        connections.push(Connection { stream, buffer: [0; BODY] });
-    }
-    Ok(connections)
 }

@@ -1,0 +1,110 @@
+//! [`InTime`]: a body that ends with a deadline.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::BoxError;
+use super::header::Header;
+use super::status::trailers;
+use super::told::{Outcome, Request};
+use crate::deadline::Deadline;
+use crate::run::Under;
+
+pin_project! {
+    /// A body that ends with a deadline, which is the [current](Deadline::current) one while the body is polled.
+    ///
+    /// The layers put it round each response. If the deadline ends before the body does, a gRPC body ends by trailers with
+    /// a `grpc-status`, and any other by [`Ended`](crate::Ended) as its error. The body within is dropped. For a server this
+    /// ends the handler's stream, and for a client it resets the stream of HTTP/2, or closes the connection of HTTP/1.
+    #[derive(Debug)]
+    pub struct InTime<B> {
+        // `None` once it has ended.
+        #[pin]
+        body: Option<B>,
+        // `None` without a deadline. In a box, so that this can be moved if the body can.
+        under: Option<Pin<Box<Under>>>,
+        is_grpc: bool,
+        // What a server's layer is told.
+        request: Option<Request>,
+    }
+}
+
+impl<B> InTime<B> {
+    /// For a body that a client sends, which [`ClientLayer`](super::ClientLayer) leaves as it is. It ends by
+    /// [`Ended`](crate::Ended) as its error.
+    ///
+    /// The connection polls such a body in a task of its own, which has no current deadline.
+    pub fn new(deadline: &Deadline, body: B) -> Self {
+        Self { body: Some(body), under: Some(Box::pin(Under::of(deadline))), is_grpc: false, request: None }
+    }
+
+    /// For a response.
+    pub(super) fn response(deadline: Option<&Deadline>, header: &Header, body: Option<B>) -> Self {
+        let is_grpc = *header == Header::Grpc;
+        Self { body, under: deadline.map(|it| Box::pin(Under::of(it))), is_grpc, request: None }
+    }
+
+    /// Tells of `request` when this is over.
+    pub(super) fn telling(mut self, request: Request) -> Self {
+        self.request = Some(request);
+        self
+    }
+}
+
+impl<B> Body for InTime<B>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        let mut this = self.project();
+        let Some(mut body) = this.body.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let polled = match this.under {
+            None => Ok(ready!(body.as_mut().poll_frame(cx))),
+            // A body that always has something ends all the same.
+            Some(under) => match under.end() {
+                Some(ended) => Err(ended),
+                None => ready!(under.as_mut().poll(cx, |cx| body.as_mut().poll_frame(cx))),
+            },
+        };
+        let (outcome, frame) = match polled {
+            Ok(Some(Ok(frame))) if !frame.is_trailers() && !body.is_end_stream() => {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            Ok(Some(Ok(frame))) => (Outcome::Answered, Some(Ok(frame))),
+            Ok(Some(Err(error))) => (Outcome::Failed, Some(Err(error.into()))),
+            Ok(None) => (Outcome::Answered, None),
+            Err(ended) if *this.is_grpc => {
+                (Outcome::Ended(ended), Some(Ok(Frame::trailers(trailers(ended)))))
+            }
+            Err(ended) => (Outcome::Ended(ended), Some(Err(ended.into()))),
+        };
+        this.body.set(None);
+        if let Some(request) = this.request.take() {
+            request.over(outcome);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    /// Of a gRPC body nothing, because it may end sooner.
+    fn size_hint(&self) -> SizeHint {
+        match &self.body {
+            None => SizeHint::with_exact(0),
+            Some(_) if self.is_grpc => SizeHint::default(),
+            Some(body) => body.size_hint(),
+        }
+    }
+}

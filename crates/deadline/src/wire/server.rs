@@ -1,0 +1,196 @@
+//! [`ServerLayer`]: gives each request the deadline that its caller sent.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Request, Response};
+use http_body::Body;
+use timingwheel::TimingWheel;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::BoxFuture;
+use super::body::InTime;
+use super::header::Header;
+use super::status::{Status, UNREADABLE, answer};
+use super::told::{self, Callback, Outcome, Report};
+use crate::deadline::{Deadline, DeadlineExt};
+
+/// Gives each request the deadline that its caller sent.
+///
+/// The deadline is [current](Deadline::current) in the handler and while the response's body is polled, and stands in the
+/// request's extensions. It runs from when the request comes in: waiting for the service to be ready counts. When it ends,
+/// the handler is dropped and the caller is answered; a response that has begun [ends](InTime). When the caller hangs up, the
+/// deadline is cancelled, and with it all that [runs](Deadline::run_current) under it in other tasks. A request that comes
+/// too late is answered without a call of the handler. Within a current deadline, such as that of another layer round this
+/// one, the request's is a child of it.
+///
+/// | answer | [`Header::Grpc`] | [`Header::Millis`] |
+/// |---|---|---|
+/// | the deadline passed | `grpc-status` 4, deadline exceeded | 504, gateway timeout |
+/// | the deadline was cancelled | `grpc-status` 1, cancelled | 503, service unavailable |
+/// | the header cannot be read | `grpc-status` 13, internal, as grpc-go's servers answer | 400, bad request |
+///
+/// # When a caller has gone
+/// A server learns of it from its connection. hyper drops the handler at once over HTTP/2. Over HTTP/1 it does so only where
+/// it has read the request's body to the end. Without that, the work ends at its deadline.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use http::{Request, Response};
+/// use timingwheel::TimingWheel;
+/// use timingwheel_deadline::wire::{Header, ServerLayer};
+/// use tower::{ServiceBuilder, service_fn};
+///
+/// let handler = service_fn(|_: Request<String>| async { Ok::<_, std::io::Error>(Response::new(String::new())) });
+/// let layer = ServerLayer::new(&TimingWheel::new(), Header::Grpc).at_most(Duration::from_secs(30));
+/// let service = ServiceBuilder::new().layer(layer).service(handler);
+/// # let _ = tower::ServiceExt::oneshot(service, Request::new(String::new())).await;
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a layer does nothing until it is put round a service"]
+pub struct ServerLayer {
+    wheel: TimingWheel,
+    header: Header,
+    most: Duration,
+    margin: Duration,
+    callback: Option<Callback>,
+}
+
+impl ServerLayer {
+    /// Deadlines on `wheel`, from `header`. Without the header, only a caller that hangs up ends a request, unless
+    /// [`at_most`](Self::at_most) gives it a limit.
+    pub fn new(wheel: &TimingWheel, header: Header) -> Self {
+        Self { wheel: wheel.clone(), header, most: Duration::MAX, margin: Duration::ZERO, callback: None }
+    }
+
+    /// Gives no request more than `most`, whatever its caller sent.
+    pub const fn at_most(mut self, most: Duration) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// Ends a request `margin` before its caller's time is up, so that the answer is there in time. A framework around this
+    /// layer that keeps the time of the same header, as tonic's server does, then never comes first.
+    pub const fn margin(mut self, margin: Duration) -> Self {
+        self.margin = margin;
+        self
+    }
+
+    /// Calls `callback` once for each request that had a readable header, when it is over: after the body of its response.
+    ///
+    /// It runs in the task that polls the response or drops it.
+    pub fn on_end(mut self, callback: impl Fn(&Report) + Send + Sync + 'static) -> Self {
+        self.callback = Some(Arc::new(callback));
+        self
+    }
+
+    /// The deadline of a request that comes in now; as the error, how its header is wrong.
+    fn deadline(&self, headers: &HeaderMap) -> Result<Deadline, String> {
+        let sent = self.header.read(headers)?.map(|sent| sent.saturating_sub(self.margin));
+        let left = sent.unwrap_or(Duration::MAX).min(self.most);
+        Ok(match Deadline::current() {
+            Some(current) => current.child_in(left),
+            None => self.wheel.deadline_in(left),
+        })
+    }
+}
+
+impl fmt::Debug for ServerLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wheel: _, header, most, margin, callback: _ } = self;
+        f.debug_struct("ServerLayer")
+            .field("header", header)
+            .field("most", most)
+            .field("margin", margin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Layer<S> for ServerLayer {
+    type Service = Server<S>;
+
+    fn layer(&self, inner: S) -> Server<S> {
+        Server { inner, layer: self.clone() }
+    }
+}
+
+/// The service of a [`ServerLayer`]. It is always ready: a request waits for the service within under its deadline.
+#[derive(Clone, Debug)]
+pub struct Server<S> {
+    inner: S,
+    layer: ServerLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for Server<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: Send + 'static,
+    R: Body + Send + 'static,
+{
+    type Response = Response<InTime<R>>;
+    type Error = S::Error;
+    type Future = BoxFuture<Result<Response<InTime<R>>, S::Error>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let (layer, mut inner) = (self.layer.clone(), self.inner.clone());
+        // Here, not at the first poll: the time runs from now on.
+        let deadline = layer.deadline(request.headers());
+        let begun =
+            deadline.map(|deadline| (told::Request::new(&deadline, layer.callback.as_ref()), deadline));
+        Box::pin(async move {
+            let header = &layer.header;
+            let refuse = |status, message: &str| {
+                Ok(answer(header, status, message, InTime::response(None, header, None)))
+            };
+            let (told, deadline) = match begun {
+                Ok(begun) => begun,
+                Err(unreadable) => return refuse(UNREADABLE, &unreadable),
+            };
+            let is_head = request.method() == Method::HEAD;
+            request.extensions_mut().insert(deadline.clone());
+            let handle = async {
+                poll_fn(|cx| inner.poll_ready(cx)).await?;
+                inner.call(request).await
+            };
+            let answered = match deadline.end() {
+                Some(ended) => Err(ended),
+                None => deadline.run(handle).await,
+            };
+            match answered {
+                Ok(Ok(response)) => Ok(response.map(|body| {
+                    // Nobody polls what is empty.
+                    let is_over = is_head || body.is_end_stream();
+                    let body = InTime::response(Some(&deadline), header, Some(body));
+                    if is_over {
+                        told.over(Outcome::Answered);
+                        return body;
+                    }
+                    body.telling(told)
+                })),
+                Ok(Err(error)) => {
+                    told.over(Outcome::Failed);
+                    Err(error)
+                }
+                Err(ended) => {
+                    told.over(Outcome::Ended(ended));
+                    refuse(Status::from(ended), &ended.to_string())
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! [`Report`]: what a server's layer tells of a request when it is over.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::deadline::Deadline;
+use crate::ended::Ended;
+
+/// How a request ended, and how much of its time it used: see [`ServerLayer::on_end`](super::ServerLayer::on_end).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The time from when the request came in to the end of its response's body.
+    pub used: Duration,
+    /// The time that it had as it came in; `None` without a limit.
+    pub limit: Option<Duration>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// By its response, with the whole body.
+    Answered,
+    /// By an error of the service or of the body.
+    Failed,
+    /// By its deadline. If nothing of it was used, then the request came too late.
+    Ended(Ended),
+    /// The response, or the rest of it, was dropped: its caller has gone.
+    HungUp,
+}
+
+pub(super) type Callback = Arc<dyn Fn(&Report) + Send + Sync>;
+
+/// A request that is not over. Where it is dropped, the caller has gone, and its deadline is cancelled.
+pub(super) struct Request {
+    deadline: Deadline,
+    told: Option<(Callback, Instant, Option<Duration>)>,
+    outcome: Outcome,
+}
+
+impl Request {
+    pub(super) fn new(deadline: &Deadline, callback: Option<&Callback>) -> Self {
+        let told = callback.map(|it| (it.clone(), deadline.wheel().current_time(), deadline.remaining()));
+        Self { deadline: deadline.clone(), told, outcome: Outcome::HungUp }
+    }
+
+    pub(super) fn over(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if self.outcome == Outcome::HungUp {
+            self.deadline.cancel();
+        }
+        if let Some((callback, begun, limit)) = self.told.take() {
+            let used = self.deadline.wheel().current_time().saturating_duration_since(begun);
+            callback(&Report { outcome: self.outcome, used, limit });
+        }
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.deadline.fmt(f)
+    }
+}

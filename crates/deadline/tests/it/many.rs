@@ -1,0 +1,139 @@
+//! Many futures under one deadline: what one of them costs does not grow with their number, and none waits for another.
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use timingwheel::TimingWheel;
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
+use tokio::time::{Instant, sleep};
+use tokio_test::task;
+
+use crate::{ms, pending_once};
+
+/// Counts the polls of what is within.
+async fn counted<F: Future>(polls: Arc<AtomicUsize>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        polls.fetch_add(1, Ordering::Relaxed);
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// However many there are: each future is polled once as it begins and once as it ends, and its timer fires once.
+#[tokio::test(start_paused = true)]
+async fn an_end_of_a_call_costs_the_same_among_many_as_among_few() {
+    for calls in [100, 16_000] {
+        for wheel in [TimingWheel::new(), TimingWheel::builder().max_pending(0).build().unwrap()] {
+            let has_room = wheel.try_sleep(ms(1)).is_ok();
+            let request = wheel.deadline_in(ms(60_000));
+            let polls = Arc::new(AtomicUsize::new(0));
+            let call = |_| {
+                let call = request.run_within(ms(100), counted(polls.clone(), pending::<()>()));
+                tokio::spawn(call)
+            };
+            let calls: Vec<_> = (0..calls).map(call).collect();
+            sleep(ms(50)).await;
+            assert_eq!(wheel.pending(), if has_room { calls.len() } else { 0 });
+            let start = Instant::now();
+            let count = calls.len();
+            for call in calls {
+                assert_eq!(call.await.unwrap(), Err(Ended::Limit));
+            }
+            assert!(start.elapsed() <= ms(52), "{:?}", start.elapsed());
+            assert_eq!(polls.load(Ordering::Relaxed), 2 * count);
+            assert_eq!(wheel.stats().fired, if has_room { count as u64 } else { 0 });
+        }
+    }
+}
+
+/// The task is woken for one of them, which is gone. The other is not polled by its task, and has to be woken itself.
+#[tokio::test(start_paused = true)]
+async fn a_future_is_woken_though_its_task_waits_for_others_too() {
+    let request = TimingWheel::new().deadline_in(ms(1000));
+    let mut task = task::spawn(());
+    let mut futures: Vec<_> =
+        [10, 20, 30].map(|limit| Box::pin(request.run_within(ms(limit), pending::<()>()))).into();
+    task.enter(|cx, _| assert!(futures.iter_mut().all(|it| it.as_mut().poll(cx).is_pending())));
+    for left in (0..3).rev() {
+        sleep(ms(10)).await;
+        assert!(task.is_woken(), "{left} are left");
+        let first = futures.remove(0);
+        task.enter(|cx, _| assert!(pin!(first).poll(cx).is_ready()));
+    }
+}
+
+/// A future of a set has a waker of its own. The set is polled within a future that a cancel ends, and then outside of it.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_reaches_the_futures_of_a_set_that_outlives_the_future_around_it() {
+    let request = TimingWheel::new().deadline_in(ms(60_000));
+    let start = Instant::now();
+    let mut set: FuturesUnordered<_> =
+        (0..3).map(|_| request.run_within(ms(50_000), pending::<()>())).collect();
+    let cancels = request.clone();
+    tokio::spawn(async move {
+        sleep(ms(10)).await;
+        cancels.cancel();
+    });
+    let around = request.run(async {
+        while set.next().await.is_some() {}
+        pending::<()>().await;
+    });
+    assert_eq!(around.await, Err(Ended::Cancelled));
+    while let Some(end) = set.next().await {
+        assert_eq!(end, Err(Ended::Cancelled));
+    }
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_leaves_the_future_around_it_hears_a_cancel_by_itself() {
+    let request = TimingWheel::new().deadline_in(ms(60_000));
+    let mut call = Box::pin(request.run_within(ms(50_000), pending::<()>()));
+    let mut task = task::spawn(());
+    let mut around = Box::pin(request.run(std::future::poll_fn(|cx| call.as_mut().poll(cx))));
+    task.enter(|cx, _| assert!(around.as_mut().poll(cx).is_pending()));
+    drop(around);
+    task.enter(|cx, _| assert!(call.as_mut().poll(cx).is_pending()));
+    request.cancel();
+    assert!(task.is_woken());
+    task.enter(|cx, _| assert!(call.as_mut().poll(cx).is_ready()));
+}
+
+/// The outer one is of a child, whose cancel says nothing about the parent; and then of the parent.
+#[tokio::test(start_paused = true)]
+async fn a_future_within_another_hears_the_cancels_that_the_outer_one_does_not() {
+    let root = TimingWheel::new().deadline_in(ms(1000));
+    let (part, other) = (root.child(), root.child());
+    for (outer, inner) in [(&other, &part), (&root, &other)] {
+        let mut waits = pending_once(outer.run(inner.run(pending::<()>())));
+        inner.cancel();
+        assert!(waits.is_woken());
+        assert!(waits.poll().is_ready());
+    }
+    let mut waits = pending_once(root.child().run(root.run(pending::<()>())));
+    root.cancel();
+    assert!(waits.is_woken() && waits.poll().is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_goes_to_another_task_is_ended_there() {
+    let deadline = TimingWheel::new().deadline_in(ms(50));
+    for is_cancelled in [false, true] {
+        let part: Deadline = deadline.child();
+        let mut here = Box::pin(part.run_within(ms(20), pending::<()>()));
+        drop(pending_once(here.as_mut()));
+        let mut there = pending_once(here);
+        if is_cancelled {
+            part.cancel();
+        } else {
+            sleep(ms(22)).await;
+        }
+        assert!(there.is_woken());
+        assert!(there.poll().is_ready());
+    }
+}
