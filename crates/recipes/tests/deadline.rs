@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Empty;
@@ -15,7 +16,7 @@ use timingwheel::TimingWheel;
 use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
 use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 type Body = Empty<Bytes>;
@@ -25,13 +26,14 @@ fn millis() -> Header {
 }
 
 /// Serves `service` on loopback, and returns its address.
-async fn serve<S>(service: S) -> SocketAddr
+async fn serve<S, B>(service: S) -> SocketAddr
 where
-    S: Service<Request<hyper::body::Incoming>, Response = Response<Body>, Error = Infallible>
+    S: Service<Request<hyper::body::Incoming>, Response = Response<B>, Error = Infallible>
         + Clone
         + Send
         + 'static,
     S::Future: Send,
+    B: hyper::body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -49,9 +51,13 @@ where
 /// Calls a server, with the current deadline.
 async fn call(address: SocketAddr) -> Result<StatusCode, Box<dyn std::error::Error + Send + Sync>> {
     let stream = TcpStream::connect(address).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let send = service_fn(move |request: Request<Body>| sender.send_request(request));
+    let sender = Arc::new(Mutex::new(sender));
+    let send = service_fn(move |request: Request<Body>| {
+        let sender = sender.clone();
+        async move { sender.lock().await.send_request(request).await }
+    });
     let client = ServiceBuilder::new().layer(ClientLayer::new(millis())).service(send);
     let request = Request::builder().uri("/").header("host", "test").body(Body::new())?;
     Ok(client.oneshot(request).await?.status())

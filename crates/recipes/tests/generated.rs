@@ -9,17 +9,15 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use timingwheel::TimingWheel;
-use timingwheel_deadline::wire::{Header, InTime, ServerLayer};
-use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
+use timingwheel_deadline::wire::InTime;
+use timingwheel_deadline::{Deadline, DeadlineExt};
 use timingwheel_recipes::tonic::{in_time, serve};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::service::Routes;
-use tonic::transport::{Endpoint, Server};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tower::service_fn;
 use tower::util::BoxCloneSyncService;
@@ -251,44 +249,5 @@ async fn timeout_on_sleeping_server() {
         assert!(start.elapsed() <= Duration::from_millis(102), "{kind}: {:?}", start.elapsed());
         let worked = drops.recv().await.expect("the work of C ends");
         assert!(worked <= Duration::from_millis(102), "{kind}: {worked:?}");
-    }
-}
-
-/// tonic's own server and channel keep the time of the header too, by tokio's timers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tonics_own_server_and_channel_give_one_status_always_the_same() {
-    let wheel = TimingWheel::new();
-    let (dropped, mut drops) = mpsc::unbounded_channel();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let in_time_layer = ServerLayer::new(&wheel, Header::Grpc).margin(Duration::from_millis(5));
-    let served = Server::builder()
-        .layer(in_time_layer)
-        .add_service(HopServer::new(Last(dropped)))
-        .serve_with_incoming(TcpListenerStream::new(listener));
-    tokio::spawn(served);
-    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
-    let client = HopClient::new(in_time(channel));
-    for kind in 0..4 {
-        let mut calls = tokio::task::JoinSet::new();
-        for i in 0..200u64 {
-            let deadline = wheel.deadline_in(Duration::from_millis(50 + i % 50));
-            calls.spawn(deadline.run_within(HOUR, each_kind(client.clone(), kind)));
-            // As a caller does that waits a moment longer than its deadline.
-            let deadline = wheel.deadline_in(HOUR);
-            let client = client.clone();
-            calls.spawn(deadline.scope(async move {
-                let call = Deadline::current().expect("a scope").child_in(Duration::from_millis(50 + i % 50));
-                Ok(call.scope(each_kind(client, kind)).await)
-            }));
-        }
-        for call in calls.join_all().await {
-            // By the deadline around the call, or by the call's status.
-            match call {
-                Ok((_, status)) => assert_eq!(status.code(), Code::DeadlineExceeded, "{kind}: {status:?}"),
-                Err(ended) => assert_eq!(ended, Ended::Passed),
-            }
-            drops.recv().await.expect("the work ends");
-        }
     }
 }
