@@ -234,6 +234,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// [`check_in_tasks`](Self::check_in_tasks) does, or ends it if it was watched too late or was refused. Operations that
     /// are added meanwhile try themselves.
     ///
+    /// A condition may check, its own key too. Within 16 conditions that check, a check leaves the operations to their
+    /// tasks. An operation that nobody has polled is then tried at its first poll.
+    ///
     /// # Panics
     /// Only if hashing or comparing keys does. A condition that panics is dropped, and whoever awaits the operation gets
     /// the panic. A waker that panics harms nobody else.

@@ -35,6 +35,35 @@ async fn a_condition_that_checks_its_own_key_tries_the_others_and_not_itself() {
     assert_eq!(checks.await, Ok(0));
 }
 
+/// Each takes a token and checks its own key, on a stack that has no room for all of them.
+#[test]
+fn conditions_that_check_their_own_key_take_no_more_of_the_stack_however_many_wait() {
+    let small = std::thread::Builder::new().stack_size(512 * 1024).spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (purgatory, tokens) = (purgatory(), Arc::new(Mutex::new(0)));
+            let watches: Vec<Watch<()>> = (0..2 * MANY)
+                .map(|_| {
+                    let (own, tokens) = (purgatory.clone(), tokens.clone());
+                    purgatory.watch(["key"], DAY, move || {
+                        let mut left = tokens.lock().unwrap();
+                        *left = usize::checked_sub(*left, 1)?;
+                        drop(left);
+                        own.check("key");
+                        Some(())
+                    })
+                })
+                .collect();
+            *tokens.lock().unwrap() = watches.len();
+            purgatory.check("key");
+            for watch in watches {
+                tokio::time::timeout(crate::HANG_GUARD, watch).await.expect("it completes").unwrap();
+            }
+        });
+    });
+    small.unwrap().join().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn conditions_that_check_each_other_complete_in_a_chain() {
     const LINKS: usize = 100;
