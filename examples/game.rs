@@ -53,8 +53,9 @@ impl World {
         }
         self.casts += 1;
         self.events.insert(Event::CooledDown { caster }, COOLDOWN);
-        let until = Instant::now() + POISON;
-        self.events.insert(Event::PoisonTicks { target, until }, POISON_TICK);
+        let now = Instant::now();
+        let (first, until) = (now + POISON_TICK, now + POISON);
+        self.events.insert_at(Event::PoisonTicks { target, until }, first);
     }
 
     fn apply_due(&mut self) {

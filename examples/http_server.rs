@@ -21,9 +21,9 @@ use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-const HEAD_LIMIT: Duration = Duration::from_millis(300);
-const ANSWER_LIMIT: Duration = Duration::from_millis(100);
-const MOST_AGE: Duration = Duration::from_millis(1_500);
+const HEAD_LIMIT: Duration = Duration::from_millis(600);
+const ANSWER_LIMIT: Duration = Duration::from_millis(300);
+const MOST_AGE: Duration = Duration::from_secs(2);
 
 /// Serves a connection, until its client leaves, is too slow, or the connection is too old.
 async fn serve(stream: TcpStream, wheel: TimingWheel) -> hyper::Result<()> {

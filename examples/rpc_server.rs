@@ -35,7 +35,7 @@ use tokio::time::Instant;
 /// How long a request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 /// A connection without a request for this long is closed.
-const IDLE_TIMEOUT: Duration = Duration::from_millis(2_000);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Serves one connection until its client leaves, or has been silent for too long. In your program `timers` is a
 /// `TimingWheel`, and `silence` is `pin!(wheel.sleep(IDLE_TIMEOUT))`: this is generic only to run on tokio's timers too.

@@ -11,9 +11,9 @@ use super::time::{Duration, Instant, sleep, timeout};
 use crate::{ANSWER, GIVEN_UP, LONG};
 
 /// How long any request may take.
-const LIMIT: Duration = Duration::from_millis(25);
+const LIMIT: Duration = Duration::from_millis(200);
 /// After how much silence a connection is closed.
-const IDLE: Duration = Duration::from_millis(300);
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Serves so many connections, and returns how many were closed as idle.
 pub(crate) async fn serve(listener: TcpListener, connections: usize) -> io::Result<usize> {
