@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use redb::StorageBackend;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::id::TimerId;
@@ -182,6 +183,20 @@ struct Threads {
     others: Sender<Box<dyn FnOnce() + Send>>,
 }
 
+/// The answer of a thread of the store's. A paused clock must not jump meanwhile. tokio holds it for a blocking task, and only the
+/// clock of a current-thread runtime can be paused.
+async fn answered<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+    let is_pausable =
+        Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::CurrentThread);
+    let _holds_the_clock = is_pausable.then(|| {
+        let (hold, held) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || held.recv());
+        hold
+    });
+    // A thread that has gone drops the call, and so its answer.
+    answer.await.unwrap_or(Err(RedbError::Closed))
+}
+
 /// One call, on its way through a transaction.
 trait Call: Send {
     fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()>;
@@ -254,9 +269,8 @@ impl RedbStore {
     {
         let (reply, answer) = oneshot::channel();
         let call = Box::new(Answering { work: Some(work), done: None, reply });
-        // A thread that has gone drops the call, and so its answer.
         let _ = self.0.writes.send((Arc::clone(&self.0.file), call));
-        answer.await.unwrap_or(Err(RedbError::Closed))
+        answered(answer).await
     }
 
     /// Works on the thread that does not commit.
@@ -272,6 +286,6 @@ impl RedbStore {
             let _ = reply.send(done);
         };
         let _ = self.0.others.send(Box::new(work));
-        answer.await.unwrap_or(Err(RedbError::Closed))
+        answered(answer).await
     }
 }

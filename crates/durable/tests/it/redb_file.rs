@@ -357,3 +357,19 @@ async fn damaged_pages_are_told_with_the_name_of_the_file_and_panic_nowhere() {
     std::fs::write(&path, &sound).unwrap();
     drop(RedbStore::open(&path).expect("the crate is usable"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_does_not_jump_while_the_file_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RedbStore::create(folder.path().join("timers.redb")).unwrap();
+    let durable = Durable::builder(&TimingWheel::new(), store).start().await.unwrap();
+    // A clock that jumped would jump to this.
+    let far = tokio::spawn(tokio::time::sleep(Duration::from_secs(3_600)));
+    let start = tokio::time::Instant::now();
+    for number in 0..20 {
+        durable.after(Duration::from_secs(86_400), &Blob(number.to_string())).save().await.unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_secs(3_600), "{:?}", start.elapsed());
+    far.abort();
+    durable.stop(Duration::from_secs(1)).await;
+}
