@@ -1,0 +1,99 @@
+//! One history of a world: what the database committed, what handlers and users were told, and what went wrong.
+
+use std::fmt::Write;
+
+use timingwheel_durable::TimerId;
+
+/// A number that names a user's order: the payload's field `n`.
+pub(crate) fn number_in(payload: &[u8]) -> u32 {
+    let text = String::from_utf8_lossy(payload);
+    let digits = text.split_once("\"n\":").map_or("", |(_, rest)| rest);
+    digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    // Committed by the database.
+    Joined { inst: usize, epoch: u64 },
+    Gone { epoch: u64, why: &'static str },
+    Saved { inst: usize, id: TimerId, n: u32, key: Option<String>, is_series: bool },
+    Updated { id: TimerId, n: u32 },
+    Moved { id: TimerId, due_ms: i64 },
+    /// Cancelled or replaced while it runs: nothing follows.
+    Ending { id: TimerId },
+    Dropped { id: TimerId, why: &'static str },
+    Retried { id: TimerId, due_ms: i64 },
+    Begun { inst: usize, epoch: u64, id: TimerId, attempt: u32 },
+    Settled {
+        inst: usize,
+        epoch: u64,
+        id: TimerId,
+        attempt: u32,
+        told: &'static str,
+        /// The timer that is stored then: its id, when it is due, and how many attempts count.
+        next: Option<(TimerId, i64, u32)>,
+    },
+    /// All that was committed after that time is lost.
+    Lost { since: i64 },
+    // Within instances.
+    Up { inst: usize, takes: String },
+    Down { inst: usize, why: &'static str },
+    Called { inst: usize, epoch: u64, id: TimerId, attempt: u32, n: u32, due_ms: i64, db_ms: i64 },
+    Ended { inst: usize, id: TimerId, attempt: u32, how: String },
+    /// An effect in a transaction of a handler, which has committed.
+    Effect { id: TimerId, attempt: u32 },
+    // Users.
+    Asked { call: usize, what: String },
+    Told { call: usize, what: Told },
+    /// Something is wrong up to a time, and what.
+    Fault { until: i64, what: String },
+    /// No more faults and no more calls from here on.
+    Calm,
+    /// What is left at the end.
+    Left { id: TimerId, n: u32, due_ms: i64, is_series: bool, is_buried: bool, begun_by: Option<u64> },
+    End { db_ms: i64 },
+}
+
+/// The answer to a user.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    Saved(TimerId),
+    KeyTaken,
+    Series(String),
+    Removed(TimerIdOrKey),
+    Running,
+    NotFound,
+    Moved(TimerId, i64),
+    Failed(String),
+    Other(String),
+}
+
+pub(crate) type TimerIdOrKey = String;
+
+/// Each event with its time since the world began.
+#[derive(Clone, Default)]
+pub(crate) struct History {
+    pub(crate) now: i64,
+    pub(crate) events: Vec<(i64, Event)>,
+}
+
+impl History {
+    pub(crate) fn push(&mut self, event: Event) {
+        self.events.push((self.now, event));
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for (at, event) in &self.events {
+            let _ = writeln!(text, "{at:>10} {event:?}");
+        }
+        text
+    }
+
+    /// A number that differs if a byte of the text does, almost surely.
+    pub(crate) fn digest(&self) -> u64 {
+        self.text().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+}
