@@ -96,6 +96,13 @@ pub(crate) struct Tables {
     buried: BTreeMap<TimerId, (Row, String)>,
 }
 
+/// How often the rules of the simulation run: a divisor of an hour or of a day, by UTC.
+fn every_ms(rule: &str) -> Option<i64> {
+    let fields = rule.strip_prefix("cron ")?.split(' ').take(2);
+    let steps: Vec<i64> = fields.map(|field| field.strip_prefix("*/").and_then(|n| n.parse().ok()).unwrap_or(1)).collect();
+    if rule.starts_with("cron 0 ") { Some(steps[1] * 3_600_000) } else { Some(steps[0] * 60_000) }
+}
+
 /// The answer to a renewal.
 pub(crate) struct Lease {
     pub(crate) shards: BTreeSet<u64>,
@@ -546,6 +553,7 @@ impl Db {
                 (next, "buried")
             }
         };
+        let every_ms = put.as_ref().and_then(|put| every_ms(&put.series.as_ref()?.rule));
         let next = put.as_ref().map(|put| (put.timer.id(), put.timer.due().as_millisecond(), put.attempts));
         if let Some(put) = put {
             if put.timer.id() != id {
@@ -554,7 +562,7 @@ impl Db {
             (row.timer, row.series, row.attempts, row.begun_by) = (put.timer, put.series, put.attempts, None);
             self.insert(row);
         }
-        self.log(Event::Settled { inst, epoch, id, attempt, told, next });
+        self.log(Event::Settled { inst, epoch, id, attempt, told, next, every_ms });
         Settled::Done
     }
 

@@ -32,18 +32,24 @@ pub(crate) enum Event {
         told: &'static str,
         /// The timer that is stored then: its id, when it is due, and how many attempts count.
         next: Option<(TimerId, i64, u32)>,
+        /// How often its series runs, by the rule that it has then.
+        every_ms: Option<i64>,
     },
     /// All that was committed after that time is lost.
     Lost { since: i64 },
+    /// The database's clock was set.
+    DbClockSet,
     // Within instances.
     Up { inst: usize, takes: String },
     Down { inst: usize, why: &'static str },
+    Frozen { inst: usize, until: i64 },
+    ClockSet { inst: usize },
     Called { inst: usize, epoch: u64, id: TimerId, attempt: u32, n: u32, due_ms: i64, db_ms: i64 },
     Ended { inst: usize, id: TimerId, attempt: u32, how: String },
     /// An effect in a transaction of a handler, which has committed.
     Effect { id: TimerId, attempt: u32 },
     // Users.
-    Asked { call: usize, what: String },
+    Asked { call: usize, db_ms: i64, due_in_ms: Option<i64>, key: Option<String>, what: String },
     Told { call: usize, what: Told },
     /// Something is wrong up to a time, and what.
     Fault { until: i64, what: String },
@@ -60,15 +66,13 @@ pub(crate) enum Told {
     Saved(TimerId),
     KeyTaken,
     Series(String),
-    Removed(TimerIdOrKey),
+    Removed,
     Running,
     NotFound,
     Moved(TimerId, i64),
     Failed(String),
     Other(String),
 }
-
-pub(crate) type TimerIdOrKey = String;
 
 /// Each event with its time since the world began.
 #[derive(Clone, Default)]

@@ -1,7 +1,6 @@
 //! Lets a script happen: starts and ends instances, makes the calls of users, and has handlers that do as their payloads say.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::Mutex;
 
@@ -13,11 +12,11 @@ use timingwheel_durable::store::{Change, Ended, Near, NewTimer, Page, Removal, S
 use timingwheel_durable::{
     Answer, Backoff, Builder, Cancelled, Durable, Error, HandlerResult, Kind, Missed, Moved, Run, TimerId,
 };
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::db::Lock;
 use crate::history::{Event, History, Told};
-use crate::network::{EPOCH_MS, Wire, World, lock, ms};
+use crate::network::{Wire, World, lock, ms};
 use crate::script::{Action, Ends, Job, Script};
 use crate::store::{Client, Failed};
 
@@ -115,7 +114,7 @@ impl Open {
         }
         let locks = std::mem::take(&mut self.locks);
         let done = world.transact(inst, |db| {
-            locks.iter().for_each(|lock| drop(db.locks.remove(lock)));
+            locks.iter().for_each(|lock| { db.locks.remove(lock); });
             work(db)
         });
         world.released.notify_waiters();
@@ -127,7 +126,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         if lock(&self.world.faults).generation == self.generation {
             let mut db = lock(&self.world.db);
-            self.locks.iter().for_each(|lock| drop(db.locks.remove(lock)));
+            self.locks.iter().for_each(|lock| { db.locks.remove(lock); });
         }
         self.world.released.notify_waiters();
     }
@@ -250,8 +249,9 @@ pub(crate) async fn live(script: &Script) -> History {
     life.calm_down().await;
     let history = life.left().await;
     world.end();
-    for up in std::mem::take(&mut *lock(&life.up)).into_values() {
-        up.durable.stop(ms(0)).await;
+    let up = std::mem::take(&mut *lock(&life.up));
+    for up in up.into_values() {
+        let _ = timeout(ms(60_000), up.durable.stop(ms(0))).await;
         up.wheel.shutdown();
     }
     sleep(ms(60_000)).await;
@@ -271,9 +271,15 @@ impl Life {
             Kill { slot } => self.kill(slot),
             Freeze { slot, ms } => {
                 until += ms;
-                self.wire(slot, |wire| wire.freeze(until));
+                self.wire(slot, |wire| {
+                    wire.freeze(until);
+                    world.log(Event::Frozen { inst: wire.inst(), until });
+                });
             }
-            SetClock { slot, by_ms } => self.wire(slot, |wire| wire.set_clock(by_ms)),
+            SetClock { slot, by_ms } => self.wire(slot, |wire| {
+                wire.set_clock(by_ms);
+                world.log(Event::ClockSet { inst: wire.inst() });
+            }),
             Cut { slot, ms } => {
                 until += ms;
                 self.wire(slot, |wire| wire.cut(until));
@@ -282,7 +288,10 @@ impl Life {
                 until += ms;
                 self.wire(slot, |wire| wire.make_flaky(until));
             }
-            SetDbClock { by_ms } => lock(&world.faults).clock_ms += by_ms,
+            SetDbClock { by_ms } => {
+                lock(&world.faults).clock_ms += by_ms;
+                world.log(Event::DbClockSet);
+            }
             Slow { ms } => {
                 until += ms;
                 lock(&world.faults).slow = until;
@@ -453,7 +462,18 @@ impl Life {
             let up = lock(&self.up);
             up.values().nth(by % up.len().max(1)).map(|up| (up.durable.clone(), up.wire.clone()))
         };
-        world.log(Event::Asked { call, what: format!("{action:?}") });
+        let due_in_ms = match &action {
+            Save { due_in_ms, .. } | SaveIn { due_in_ms, .. } | Move { due_in_ms, .. } => Some(*due_in_ms),
+            _ => None,
+        };
+        let of = match &action {
+            RetryBuried { .. } | DeleteBuried { .. } => None,
+            Save { key: of, .. } | SaveIn { key: of, .. } | Every { key: of, .. } | Cancel { key: of, .. } => Some(*of),
+            CancelIn { key: of, .. } | Hold { key: of, .. } | Move { key: of, .. } => Some(*of),
+            _ => None,
+        };
+        let (db_ms, what) = (world.db_ms(), format!("{action:?}"));
+        world.log(Event::Asked { call, db_ms, due_in_ms, key: of.map(key), what });
         tokio::spawn(async move {
             let what = match (action, durable) {
                 (SaveIn { key, due_in_ms, replaces, job, holds_ms, commits }, _) => {
@@ -499,7 +519,7 @@ async fn by_handle(durable: &Durable, action: Action) -> Result<Told, Error> {
         }
         Every { key: held, minutes, missed, job, .. } => every(durable, held, minutes, missed, &job).await?,
         Cancel { key: held, .. } => match durable.cancel(which(held)).await? {
-            Cancelled::Removed => Told::Removed(key(held)),
+            Cancelled::Removed => Told::Removed,
             Cancelled::Running(_) => Told::Running,
             Cancelled::NotFound => Told::NotFound,
         },
@@ -548,7 +568,7 @@ async fn save(durable: &Durable, held: u32, due: Timestamp, replaces: bool, job:
 async fn every(durable: &Durable, held: u32, minutes: i64, missed: u32, job: &Job) -> Result<Told, Error> {
     let order: Order<0, true> = Order { job: Job { kind: 0, ..job.clone() }, shape: Shape(false) };
     // A divisor of an hour, or of a day.
-    let divisor = |of: i64, n: i64| (n..=of).find(|n| of % n == 0).unwrap_or(of);
+    let divisor = |of: i64, n: i64| (n.clamp(1, of / 2)..=of).find(|n| of % n == 0).unwrap_or(1);
     let rule = if minutes < 60 {
         format!("*/{} * * * *", divisor(60, minutes))
     } else {
@@ -574,7 +594,7 @@ async fn save_in(
     commits: bool,
 ) -> Told {
     let open = Open::begin(world, &Which::Key(key(held))).await;
-    let due = at(EPOCH_MS + world.now() + due_in_ms);
+    let due = at(world.db_ms() + due_in_ms);
     sleep(ms(holds_ms)).await;
     if !commits {
         return Told::Other("rolled back".into());
@@ -606,15 +626,9 @@ async fn cancel_in(world: &Arc<World>, held: u32, holds_ms: i64, commits: bool) 
         return Told::Other("rolled back".into());
     }
     match open.commit(usize::MAX, |db| db.cancel(&which)) {
-        Some(Some(Removal::Removed(_))) => Told::Removed(key(held)),
+        Some(Some(Removal::Removed(_))) => Told::Removed,
         Some(Some(Removal::Running(..))) => Told::Running,
         Some(_) => Told::NotFound,
         None => Told::Failed("the server has ended it".into()),
     }
-}
-
-/// What went wrong with a text.
-#[allow(dead_code, reason = "for messages")]
-fn shown(error: &impl Display) -> String {
-    error.to_string()
 }

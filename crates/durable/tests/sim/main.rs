@@ -6,6 +6,7 @@ mod db;
 mod history;
 mod life;
 mod network;
+mod oracle;
 mod script;
 mod store;
 
@@ -80,4 +81,32 @@ fn show() {
     let seed = seed.parse().expect("a seed");
     let script = Script::of(seed);
     println!("{}\n{}", script.text(), lived(script.clone()).text());
+}
+
+/// The rules that a script breaks, each once.
+fn wrong(script: &Script) -> Vec<oracle::Wrong> {
+    let mut wrong = oracle::check(script, &lived(script.clone()));
+    let mut seen = std::collections::BTreeSet::new();
+    wrong.retain(|wrong| seen.insert(wrong.rule));
+    wrong
+}
+
+#[test]
+fn hunt() {
+    let Ok(seeds) = std::env::var("SEEDS") else { return };
+    let (from, to) = seeds.split_once("..").expect("from..to");
+    let (from, to): (u64, u64) = (from.parse().expect("a seed"), to.parse().expect("a seed"));
+    let mut counts: std::collections::BTreeMap<&str, (u64, u64, String)> = Default::default();
+    for seed in from..to {
+        if std::env::var_os("LOUD").is_some() {
+            println!("{seed}");
+        }
+        for wrong in wrong(&Script::of(seed)) {
+            let entry = counts.entry(wrong.rule).or_insert_with(|| (0, seed, format!("at {}: {}", wrong.at, wrong.what)));
+            entry.0 += 1;
+        }
+    }
+    for (rule, (count, seed, what)) in counts {
+        println!("{rule}: {count} seeds, first {seed}: {what}");
+    }
 }

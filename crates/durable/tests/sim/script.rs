@@ -122,7 +122,7 @@ impl Draws {
             2 | 3 => Ends::InTransaction(self.small(2_000)),
             _ => Ends::Done,
         };
-        let takes = if self.one_in(8) { 2 * self.lease } else { 2_000 };
+        let takes = if self.one_in(8) { self.lease } else { 2_000 };
         Job {
             n: self.numbers,
             kind: self.random.u8(0..3),

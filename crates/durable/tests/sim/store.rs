@@ -33,7 +33,6 @@ const CONNECTIONS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
     TimedOut,
-    Unreached,
     ReadOnly,
     TooLate,
     Cut,
@@ -236,7 +235,7 @@ impl Client {
             db.notes.extend(notes.iter().flat_map(both));
             Some(Ok(()))
         };
-        drop(self.write(told).await);
+        let _ = self.write(told).await;
         true
     }
 
