@@ -35,7 +35,9 @@ pub(crate) enum Event {
         /// How often its series runs, by the rule that it has then.
         every_ms: Option<i64>,
     },
-    /// All that was committed after that time is lost.
+    /// The state that a later loss goes back to.
+    Snapshot,
+    /// All that was committed after the snapshot of that time is lost.
     Lost { since: i64 },
     /// The database's clock was set.
     DbClockSet,

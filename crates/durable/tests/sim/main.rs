@@ -8,6 +8,7 @@ mod life;
 mod network;
 mod oracle;
 mod script;
+mod shrink;
 mod store;
 
 use std::sync::mpsc;
@@ -78,9 +79,14 @@ fn a_script_is_read_back_as_it_was_written() {
 #[test]
 fn show() {
     let Ok(seed) = std::env::var("SEED") else { return };
-    let seed = seed.parse().expect("a seed");
-    let script = Script::of(seed);
+    let script = match seed.parse() {
+        Ok(seed) => Script::of(seed),
+        Err(_) => Script::read(&std::fs::read_to_string(seed).expect("a file")).expect("a script"),
+    };
     println!("{}\n{}", script.text(), lived(script.clone()).text());
+    for wrong in wrong(&script) {
+        println!("{} at {}: {}", wrong.rule, wrong.at, wrong.what);
+    }
 }
 
 /// The rules that a script breaks, each once.
@@ -91,6 +97,11 @@ fn wrong(script: &Script) -> Vec<oracle::Wrong> {
     wrong
 }
 
+/// Rules that a mend by somebody else is on its way for.
+fn is_known(rule: &str) -> bool {
+    std::env::var("KNOWN").is_ok_and(|known| known.split(',').any(|known| known == rule))
+}
+
 #[test]
 fn hunt() {
     let Ok(seeds) = std::env::var("SEEDS") else { return };
@@ -98,9 +109,6 @@ fn hunt() {
     let (from, to): (u64, u64) = (from.parse().expect("a seed"), to.parse().expect("a seed"));
     let mut counts: std::collections::BTreeMap<&str, (u64, u64, String)> = Default::default();
     for seed in from..to {
-        if std::env::var_os("LOUD").is_some() {
-            println!("{seed}");
-        }
         for wrong in wrong(&Script::of(seed)) {
             let entry = counts.entry(wrong.rule).or_insert_with(|| (0, seed, format!("at {}: {}", wrong.at, wrong.what)));
             entry.0 += 1;
@@ -108,5 +116,10 @@ fn hunt() {
     }
     for (rule, (count, seed, what)) in counts {
         println!("{rule}: {count} seeds, first {seed}: {what}");
+        if is_known(rule) {
+            continue;
+        }
+        let script = shrink::shrunk(&Script::of(seed), |script| wrong(script).iter().any(|wrong| wrong.rule == rule));
+        println!("{}", script.text());
     }
 }

@@ -134,6 +134,7 @@ impl World {
     }
 
     pub(crate) fn snapshot(&self) {
+        self.log(Event::Snapshot);
         let tables = lock(&self.db).tables.clone();
         lock(&self.snapshots).push((self.now(), tables));
     }

@@ -112,14 +112,8 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
         held: Vec::new(),
         up: BTreeMap::new(),
     };
-    let lost: BTreeSet<i64> =
-        history.events.iter().filter_map(|(_, event)| if let Event::Lost { since } = event { Some(*since) } else { None }).collect();
-    let mut lost = lost.into_iter().peekable();
     reader.feel(history);
     for (at, event) in &history.events {
-        while let Some(since) = lost.next_if(|since| since < at) {
-            reader.snapshots.insert(since, reader.stands.clone());
-        }
         reader.now = *at;
         reader.read(event);
     }
@@ -176,6 +170,7 @@ impl Reader<'_> {
                 self.stands = self.snapshots.get(since).cloned().unwrap_or_default();
                 self.lost_at = self.now;
             }
+            Event::Snapshot => drop(self.snapshots.insert(self.now, self.stands.clone())),
             Event::DbClockSet => self.db_set_at = self.now,
             Event::ClockSet { inst } => drop(self.clock_set_at.insert(*inst, self.now)),
             Event::Frozen { inst, until } => drop(self.frozen_until.insert(*inst, *until)),
