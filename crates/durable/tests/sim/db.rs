@@ -11,7 +11,7 @@ use timingwheel_durable::store::{
 };
 use timingwheel_durable::{Place, TimerId};
 
-use crate::history::{Event, History, number_in};
+use crate::history::{Event, History, needs, number_in};
 
 pub(crate) const SHARDS: u64 = 64;
 
@@ -127,6 +127,9 @@ pub(crate) struct Db {
     /// Which instance of the world asks.
     pub(crate) asks: usize,
     pub(crate) locks: BTreeSet<Lock>,
+    /// A transaction that tells of soon timers, until it ends: others leave it to that one.
+    pub(crate) hints: Option<u64>,
+    pub(crate) transactions: u64,
     /// Notes for whoever listens: a shard and a due time, or `None` if the shards are shared out anew.
     pub(crate) notes: Vec<Option<(u64, i64)>>,
     pub(crate) history: History,
@@ -304,9 +307,9 @@ impl Db {
     }
 
     fn save_new(&mut self, timer: NewTimer) {
-        let (id, n) = (timer.id, number_in(&timer.payload));
+        let (id, n, needs) = (timer.id, number_in(&timer.payload), needs(&timer.payload));
         let is_series = timer.series.is_some();
-        self.log(Event::Saved { inst: self.asks, id, n, key: timer.key.clone(), is_series });
+        self.log(Event::Saved { inst: self.asks, id, n, key: timer.key.clone(), is_series, needs });
         self.insert(Row::new(timer));
     }
 
@@ -343,7 +346,7 @@ impl Db {
         }
         let at = old.timer.place();
         if is_same || (runs && rules.is_some()) {
-            let n = number_in(&timer.payload);
+            let (n, needs) = (number_in(&timer.payload), needs(&timer.payload));
             let series = match (is_same, old.series.take(), timer.series) {
                 (true, Some(mut stands), Some(new)) => {
                     stands.missed = new.missed;
@@ -358,7 +361,7 @@ impl Db {
             old.version += 1;
             let id = old.timer.id();
             self.tables.rows.insert(at, old);
-            self.log(Event::Updated { id, n });
+            self.log(Event::Updated { id, n, needs });
             return Saved::Updated(id);
         }
         if runs && timer.is_over {
@@ -536,7 +539,7 @@ impl Db {
             return Settled::Changed(Box::new(row.stored()));
         }
         let Some(mut row) = self.remove(timer.place()) else { return Settled::Gone };
-        let (id, inst) = (timer.id(), self.asks);
+        let (id, inst, is_series, db_ms) = (timer.id(), self.asks, row.series.is_some(), self.now_ms);
         let (put, told) = match change {
             Change::Delete => (None, "deleted"),
             Change::Put(put) => {
@@ -562,7 +565,7 @@ impl Db {
             (row.timer, row.series, row.attempts, row.begun_by) = (put.timer, put.series, put.attempts, None);
             self.insert(row);
         }
-        self.log(Event::Settled { inst, epoch, id, attempt, told, next, every_ms });
+        self.log(Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms });
         Settled::Done
     }
 

@@ -11,13 +11,24 @@ pub(crate) fn number_in(payload: &[u8]) -> u32 {
     digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
+/// The kind of an order, and whether old programs cannot read it.
+pub(crate) fn needs(payload: &[u8]) -> (u8, bool) {
+    let text = String::from_utf8_lossy(payload);
+    let kind = text.split_once("\"kind\":").and_then(|(_, rest)| rest.bytes().next()).unwrap_or(b'0');
+    (kind - b'0', text.contains("\"shape\":\"new\""))
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     // Committed by the database.
     Joined { inst: usize, epoch: u64 },
+    /// It has the answer to its join.
+    Knows { epoch: u64 },
     Gone { epoch: u64, why: &'static str },
-    Saved { inst: usize, id: TimerId, n: u32, key: Option<String>, is_series: bool },
-    Updated { id: TimerId, n: u32 },
+    Saved { inst: usize, id: TimerId, n: u32, key: Option<String>, is_series: bool, needs: (u8, bool) },
+    Updated { id: TimerId, n: u32, needs: (u8, bool) },
+    /// A statement waited for a lock until long after its caller had given it up, and was carried out.
+    Outlived { inst: usize },
     Moved { id: TimerId, due_ms: i64 },
     /// Cancelled or replaced while it runs: nothing follows.
     Ending { id: TimerId },
@@ -34,6 +45,8 @@ pub(crate) enum Event {
         next: Option<(TimerId, i64, u32)>,
         /// How often its series runs, by the rule that it has then.
         every_ms: Option<i64>,
+        is_series: bool,
+        db_ms: i64,
     },
     /// The state that a later loss goes back to.
     Snapshot,
@@ -42,7 +55,7 @@ pub(crate) enum Event {
     /// The database's clock was set.
     DbClockSet,
     // Within instances.
-    Up { inst: usize, takes: String },
+    Up { inst: usize, kinds: Vec<u8>, is_new: bool, has_zones: bool },
     Down { inst: usize, why: &'static str },
     Frozen { inst: usize, until: i64 },
     ClockSet { inst: usize },

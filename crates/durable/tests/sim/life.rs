@@ -71,12 +71,13 @@ struct Open {
     world: Arc<World>,
     generation: u64,
     locks: Vec<Lock>,
+    number: u64,
 }
 
 impl Open {
     /// Waits until nobody else has the timer of this name, or the key.
     async fn begin(world: &Arc<World>, which: &Which) -> Self {
-        let mut open = Self { world: Arc::clone(world), generation: 0, locks: Vec::new() };
+        let mut open = Self { world: Arc::clone(world), generation: 0, locks: Vec::new(), number: 0 };
         loop {
             let released = world.released.notified();
             open.generation = lock(&world.faults).generation;
@@ -100,6 +101,14 @@ impl Open {
                 sleep(ms(500)).await;
             }
         }
+    }
+
+    /// Whether it is the one transaction that tells of soon timers until it ends.
+    fn tells(&mut self) -> bool {
+        let mut db = lock(&self.world.db);
+        db.transactions += 1;
+        self.number = db.transactions;
+        *db.hints.get_or_insert(self.number) == self.number
     }
 
     /// Does all of it at once. `None`: the server has ended it before.
@@ -126,6 +135,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         if lock(&self.world.faults).generation == self.generation {
             let mut db = lock(&self.world.db);
+            db.hints.take_if(|hints| *hints == self.number);
             self.locks.iter().for_each(|lock| { db.locks.remove(lock); });
         }
         self.world.released.notify_waiters();
@@ -266,7 +276,9 @@ impl Life {
         let what = format!("{action:?}");
         let mut until = now;
         match action {
-            Start { slot, kinds, is_new, clock_ms, drift_ppm } => self.start(slot, &kinds, is_new, clock_ms, drift_ppm),
+            Start { slot, kinds, is_new, has_zones, clock_ms, drift_ppm } => {
+                self.start(slot, &kinds, is_new, (clock_ms, drift_ppm, has_zones));
+            }
             Stop { slot, limit_ms } => self.stop(slot, limit_ms),
             Kill { slot } => self.kill(slot),
             Freeze { slot, ms } => {
@@ -323,13 +335,13 @@ impl Life {
         }
     }
 
-    fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, clock_ms: i64, drift_ppm: i64) {
+    fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: (i64, i64, bool)) {
         // A deployment: the former one stops at the same time.
         self.stop(slot, 1_000);
         let (script, inst) = (&self.script, self.instances);
         self.instances += 1;
         let seed = script.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(inst as u64);
-        let wire = Wire::new(&self.world, inst, seed, clock_ms, drift_ppm);
+        let wire = Wire::new(&self.world, inst, seed, machine, script.timeout_ms);
         self.wires.insert(slot, wire.clone());
         let (up, script, kinds) = (Arc::clone(&self.up), script.clone(), kinds.to_vec());
         tokio::spawn(async move {
@@ -356,8 +368,8 @@ impl Life {
                 match builder.start().await {
                     Ok(durable) => {
                         world.listen(wire.clone(), client);
-                        let takes = format!("kinds {kinds:?}, new {is_new}");
-                        world.log(Event::Up { inst: wire.inst(), takes });
+                        let (inst, has_zones) = (wire.inst(), wire.has_zones());
+                        world.log(Event::Up { inst, kinds: kinds.clone(), is_new, has_zones });
                         lock(&up).insert(slot, Up { durable, wire, wheel });
                         return;
                     }
@@ -409,7 +421,7 @@ impl Life {
         let slots: Vec<usize> = self.wires.keys().copied().collect();
         slots.into_iter().for_each(|slot| self.stop(slot, 5_000));
         for slot in [100, 101] {
-            self.start(slot, &[0, 1, 2], true, 0, 0);
+            self.start(slot, &[0, 1, 2], true, (0, 0, true));
         }
         world.log(Event::Calm);
         let lease = self.script.lease_ms;
@@ -450,12 +462,15 @@ impl Life {
 
     fn call(&mut self, action: Action) {
         use Action::*;
+        if let Crowd { by, key, count } = action {
+            return (0..count).for_each(|_| self.call(Cancel { by, key }));
+        }
         let call = self.calls;
         self.calls += 1;
         let world = Arc::clone(&self.world);
         let by = match &action {
             Save { by, .. } | Every { by, .. } | Cancel { by, .. } | Move { by, .. } => *by,
-            RetryBuried { by } | DeleteBuried { by } => *by,
+            Crowd { by, .. } | RetryBuried { by } | DeleteBuried { by } => *by,
             _ => 0,
         };
         let durable = {
@@ -593,8 +608,9 @@ async fn save_in(
     holds_ms: i64,
     commits: bool,
 ) -> Told {
-    let open = Open::begin(world, &Which::Key(key(held))).await;
+    let mut open = Open::begin(world, &Which::Key(key(held))).await;
     let due = at(world.db_ms() + due_in_ms);
+    let tells = due_in_ms < 120_000 && open.tells();
     sleep(ms(holds_ms)).await;
     if !commits {
         return Told::Other("rolled back".into());
@@ -605,7 +621,7 @@ async fn save_in(
         let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind(job.kind), payload(job)) };
         let saved = db.save(&[timer]).and_then(|mut saved| saved.pop());
         if let Some(Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. }) = saved
-            && due.as_millisecond() < db.now_ms + 120_000
+            && tells
         {
             db.notes.push(Some((crate::db::shard(id.unique()), due.as_millisecond())));
         }

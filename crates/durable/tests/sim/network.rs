@@ -114,7 +114,11 @@ impl World {
     /// All connections are gone, and all transactions that were open.
     pub(crate) fn disconnect(&self) {
         lock(&self.faults).generation += 1;
-        lock(&self.db).locks.clear();
+        {
+            let mut db = lock(&self.db);
+            db.locks.clear();
+            db.hints = None;
+        }
         self.released.notify_waiters();
         for (_, client) in lock(&self.listeners).iter() {
             client.tell(None);
@@ -154,10 +158,13 @@ struct Machine {
     flaky: AtomicI64,
     clock_ms: AtomicI64,
     drift_ppm: i64,
+    has_zones: bool,
+    timeout_ms: i64,
 }
 
 impl Wire {
-    pub(crate) fn new(world: &Arc<World>, inst: usize, seed: u64, clock_ms: i64, drift_ppm: i64) -> Self {
+    pub(crate) fn new(world: &Arc<World>, inst: usize, seed: u64, machine: (i64, i64, bool), timeout_ms: i64) -> Self {
+        let (clock_ms, drift_ppm, has_zones) = machine;
         Self(Arc::new(Machine {
             world: Arc::clone(world),
             inst,
@@ -168,6 +175,8 @@ impl Wire {
             flaky: AtomicI64::new(0),
             clock_ms: AtomicI64::new(clock_ms),
             drift_ppm,
+            has_zones,
+            timeout_ms,
         }))
     }
 
@@ -186,6 +195,10 @@ impl Wire {
     pub(crate) fn wall_ms(&self) -> i64 {
         let now = self.0.world.now();
         EPOCH_MS + now + self.0.clock_ms.load(Ordering::Relaxed) + now * self.0.drift_ppm / 1_000_000
+    }
+
+    pub(crate) fn has_zones(&self) -> bool {
+        self.0.has_zones
     }
 
     pub(crate) fn wall(&self) -> Timestamp {
@@ -276,8 +289,10 @@ impl Wire {
         let generation = lock(&world.faults).generation;
         let (reply, answered) = oneshot::channel();
         let wire = self.clone();
+        let sent_at = world.now();
         tokio::spawn(async move {
             sleep(out).await;
+            let mut has_waited = false;
             let answer = loop {
                 let released = world.released.notified();
                 let fails = {
@@ -288,8 +303,12 @@ impl Wire {
                     (world.now() < faults.read_only).then_some(Fails::ReadOnly)
                 };
                 if let Some(answer) = world.transact(inst, |db| statement(db, fails)) {
+                    if has_waited && world.now() - sent_at > wire.0.timeout_ms + 10_000 {
+                        world.log(Event::Outlived { inst });
+                    }
                     break answer;
                 }
+                has_waited = true;
                 tokio::select! {
                     biased;
                     () = released => {}

@@ -44,6 +44,7 @@ struct Row {
     /// The handler of the present attempt was called.
     is_called: bool,
     is_ending: bool,
+    needs: (u8, bool),
 }
 
 /// What a restore takes back.
@@ -73,8 +74,12 @@ struct Reader<'a> {
     /// Faults, starts and stops: from when until when they may be felt.
     uncalm: Vec<(i64, i64)>,
     held: Vec<(i64, i64, Option<String>)>,
-    /// All instances can run everything.
-    up: BTreeMap<usize, bool>,
+    /// Which kinds the instances run, and whether they know the new shape, and zones.
+    up: BTreeMap<usize, (Vec<u8>, bool, bool)>,
+    joined: BTreeMap<u64, (i64, bool)>,
+    buried: BTreeMap<TimerId, Row>,
+    retried: BTreeSet<TimerId>,
+    faults: Vec<(i64, i64)>,
 }
 
 /// What is true at some moment of a call.
@@ -111,6 +116,10 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
         uncalm: Vec::new(),
         held: Vec::new(),
         up: BTreeMap::new(),
+        joined: BTreeMap::new(),
+        buried: BTreeMap::new(),
+        retried: BTreeSet::new(),
+        faults: Vec::new(),
     };
     reader.feel(history);
     for (at, event) in &history.events {
@@ -131,7 +140,12 @@ impl Reader<'_> {
         let mut asked: BTreeMap<usize, (i64, Option<String>)> = BTreeMap::new();
         for (at, event) in &history.events {
             match event {
-                Event::Fault { until, .. } => self.uncalm.push((*at, until + after)),
+                Event::Fault { until, what } => {
+                    self.uncalm.push((*at, until + after));
+                    if !what.starts_with("Start") {
+                        self.faults.push((*at, until + after));
+                    }
+                }
                 Event::Up { .. } | Event::Down { .. } | Event::Lost { .. } | Event::Gone { .. } | Event::Joined { .. } => {
                     self.uncalm.push((*at - 1_000, at + after));
                 }
@@ -158,12 +172,16 @@ impl Reader<'_> {
     fn read(&mut self, event: &Event) {
         match event {
             Event::Joined { inst, epoch } => {
+                self.joined.insert(*epoch, (self.now, false));
                 if let Some(other) = self.stands.members.insert(*epoch, *inst) {
                     self.wrong("identity", format!("epoch {epoch} is that of instances {other} and {inst}"));
                 }
             }
-            Event::Gone { epoch, .. } => {
-                self.stands.members.remove(epoch);
+            Event::Knows { epoch } => drop(self.joined.entry(*epoch).and_modify(|joined| joined.1 = true)),
+            Event::Outlived { inst } => self.wrong("outlives", format!("a statement of {inst}")),
+            Event::Gone { epoch, why } => {
+                let inst = self.stands.members.remove(epoch);
+                self.expired(*epoch, inst, why);
                 self.gone_at.insert(*epoch, self.now);
             }
             Event::Lost { since } => {
@@ -174,8 +192,8 @@ impl Reader<'_> {
             Event::DbClockSet => self.db_set_at = self.now,
             Event::ClockSet { inst } => drop(self.clock_set_at.insert(*inst, self.now)),
             Event::Frozen { inst, until } => drop(self.frozen_until.insert(*inst, *until)),
-            Event::Up { inst, takes } => {
-                drop(self.up.insert(*inst, takes == "kinds [0, 1, 2], new true"));
+            Event::Up { inst, kinds, is_new, has_zones } => {
+                drop(self.up.insert(*inst, (kinds.clone(), *is_new, *has_zones)));
             }
             Event::Down { inst, .. } => drop(self.up.remove(inst)),
             Event::Ended { id, how, .. } => self.ended(*id, how),
@@ -191,9 +209,9 @@ impl Reader<'_> {
                 self.called(*inst, *epoch, *id, *attempt, *due_ms, *db_ms);
             }
             Event::Begun { inst, epoch, id, attempt } => self.begun(*inst, *epoch, *id, *attempt),
-            Event::Settled { inst, epoch, id, attempt, told, next, every_ms } => {
+            Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms } => {
                 self.is_member(*inst, *epoch, *id);
-                self.settled(*id, *attempt, told, *next, *every_ms);
+                self.settled(*id, *attempt, told, *next, every_ms.filter(|_| *is_series), *db_ms, *is_series);
             }
             Event::Asked { call, db_ms, due_in_ms, key, .. } => {
                 let mut asked = Asked {
@@ -244,7 +262,7 @@ impl Reader<'_> {
     fn changed(&mut self, event: &Event) {
         let now = self.now;
         match event {
-            Event::Saved { id, n, key, .. } => {
+            Event::Saved { id, n, key, needs, .. } => {
                 self.failed.remove(id);
                 let row = Row {
                     id: *id,
@@ -256,12 +274,13 @@ impl Reader<'_> {
                     begun_by: None,
                     is_called: false,
                     is_ending: false,
+                    needs: *needs,
                 };
                 self.stands.rows.insert(id.unique(), row);
             }
-            Event::Updated { id, n } => {
+            Event::Updated { id, n, needs } => {
                 if let Some(row) = self.row(*id) {
-                    (row.n, row.is_ending) = (*n, false);
+                    (row.n, row.needs, row.is_ending) = (*n, *needs, false);
                 }
             }
             Event::Moved { id, due_ms } => {
@@ -283,17 +302,10 @@ impl Reader<'_> {
                 self.failed.remove(id);
                 self.buries.remove(id);
                 self.effects.remove(id);
-                let row = Row {
-                    id: *id,
-                    n: 0,
-                    key: None,
-                    due_ms: *due_ms,
-                    since: now,
-                    attempts: 0,
-                    begun_by: None,
-                    is_called: false,
-                    is_ending: false,
-                };
+                let Some(mut row) = self.buried.remove(id) else { return };
+                self.retried.insert(*id);
+                (row.due_ms, row.since, row.attempts) = (*due_ms, now, 0);
+                (row.begun_by, row.is_called, row.is_ending) = (None, false, false);
                 self.stands.rows.insert(id.unique(), row);
             }
             _ => {}
@@ -308,15 +320,32 @@ impl Reader<'_> {
         }
     }
 
+    fn expired(&mut self, epoch: u64, inst: Option<usize>, why: &str) {
+        let (now, lease) = (self.now, self.script.lease_ms);
+        let (joined, is_known) = self.joined.get(&epoch).copied().unwrap_or((now, true));
+        let has_fault = self.faults.iter().any(|(from, to)| *from <= now && now - 2 * lease <= *to);
+        let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
+        if why != "expired" || self.lost_at >= joined {
+        } else if !is_known && now - joined > lease / 2 {
+            self.wrong("phantom", format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined));
+        } else if !has_fault && is_up {
+            self.wrong("lease lost", format!("owner {epoch} of {inst:?} has lost its lease, and nothing was wrong"));
+        }
+    }
+
     fn begun(&mut self, inst: usize, epoch: u64, id: TimerId, attempt: u32) {
         self.is_member(inst, epoch, id);
         self.begun_at.insert((epoch, id, attempt), self.now);
         let members: BTreeSet<u64> = self.stands.members.keys().copied().collect();
         let Some(row) = self.row(id) else { return };
+        let is_over = row.is_ending && row.begun_by != Some(epoch);
         let before = row.begun_by.filter(|before| *before != epoch && members.contains(before));
         let is_again = row.begun_by == Some(epoch);
         row.is_called &= is_again;
         (row.begun_by, row.attempts) = (Some(epoch), attempt);
+        if is_over {
+            self.wrong("cancelled", format!("{id} is begun again, and was cancelled"));
+        }
         if let Some(before) = before {
             self.wrong("cause", format!("{id} is begun by {epoch} while {before} has it"));
         }
@@ -329,7 +358,8 @@ impl Reader<'_> {
         let stood_still = self.frozen_until.get(&inst).is_some_and(|until| now - until < lease);
         let was_set = self.clock_set_at.get(&inst).is_some_and(|at| now - at < lease) || now - self.db_set_at < lease;
         if db_ms < due_ms - error {
-            let rule = if was_set { "early after a clock was set" } else { "early" };
+            let was_db = now - self.db_set_at < lease;
+            let rule = if was_db { return } else if was_set { "early after a clock was set" } else { "early" };
             self.wrong(rule, format!("{id} is called by {inst} {} ms before its time", due_ms - db_ms));
         }
         let is_of_before = self.begun_at.get(&(epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
@@ -348,7 +378,7 @@ impl Reader<'_> {
             return;
         }
         let is_calm = |from| self.is_calm(from, now);
-        let can_all = self.up.values().all(|can| *can);
+        let can_all = self.up.values().all(|(kinds, is_new, _)| kinds.len() == 3 && *is_new);
         let Some(row) = self.stands.rows.get(&id.unique()).filter(|row| row.id == id) else {
             self.wrong("fence", format!("{id} is called by {inst}, and is gone"));
             return;
@@ -359,7 +389,11 @@ impl Reader<'_> {
         let waits = (now - since).min(late);
         let is_held = self.held.iter().any(|(from, to, held)| *held == key && *from <= now && now - late.max(0) <= *to);
         let bound = lease / 3 + 5_000 + if late > 60_000 { 60_000 } else { 0 };
-        let is_late = waits > bound && can_all && !is_held && !self.script.is_tight() && is_calm(now - waits);
+        let is_near = row.due_ms - db_ms + now - row.since < 110_000 && late < 60_000;
+        let needs = row.needs;
+        let can_some = self.up.values().any(|(kinds, is_new, _)| kinds.contains(&needs.0) && (*is_new || !needs.1));
+        let is_unheard = waits > 4_000 && is_near && can_all && !is_held && !self.script.is_tight() && is_calm(row.since.min(now - waits));
+        let is_late = waits > bound && can_some && !is_held && !self.script.is_tight() && is_calm(now - waits);
         if let Some(row) = self.row(id) {
             row.is_called = true;
         }
@@ -367,8 +401,10 @@ impl Reader<'_> {
             self.wrong("fence", format!("{id} is called by {inst} for attempt {attempt}, which is not the one begun"));
         } else if is_again {
             self.wrong("fence", format!("{id} is called twice by {inst} for attempt {attempt}"));
+        } else if is_unheard && !is_late {
+            self.wrong("hint", format!("{id} is called {waits} ms late"));
         } else if is_late {
-            self.wrong("late", format!("{id} is called {waits} ms late"));
+            self.wrong(if can_all { "late" } else { "late kind" }, format!("{id} is called {waits} ms late"));
         }
     }
 
@@ -387,6 +423,8 @@ impl Reader<'_> {
         told: &str,
         next: Option<(TimerId, i64, u32)>,
         every_ms: Option<i64>,
+        db_ms: i64,
+        is_series: bool,
     ) {
         let (now, tries) = (self.now, self.script.tries);
         let Some(row) = self.row(id).map(|row| row.clone()) else { return };
@@ -399,6 +437,14 @@ impl Reader<'_> {
             }
         }
         self.stands.rows.remove(&id.unique());
+        if told == "buried" {
+            let key = row.key.clone();
+            self.buried.insert(id, Row { key, ..row.clone() });
+        }
+        let is_over = is_series && next.is_none() && !row.is_ending && !self.retried.contains(&id);
+        if is_over {
+            self.wrong("series over", format!("{id}, n {}, is {told}, and its series ends", row.n));
+        }
         let goes_on = next.is_some_and(|(next, ..)| next.unique() == id.unique() && next != id);
         if told == "deleted" && !row.is_called && !row.is_ending {
             self.wrong("uncalled", format!("{id}, n {}, is deleted, and was not called", row.n));
@@ -414,7 +460,15 @@ impl Reader<'_> {
             if to <= from {
                 self.wrong("series", format!("after {id} comes {next}"));
             }
-            let _ = expected;
+            let (missed, late) = (expected.min(to), db_ms - from);
+            if !row.is_called && told != "buried" && !row.is_ending && late < 2_000 && self.is_calm(self.now - 5_000, self.now) {
+                self.wrong("missed", format!("{id} counts as missed {late} ms after its time"));
+            } else if missed < to && db_ms - missed < -self.script.lease_ms && self.is_calm(self.now - 5_000, self.now) {
+                self.wrong("series", format!("after {id} comes {next}, and not {missed}"));
+            }
+            if self.retried.contains(&id) {
+                self.wrong("retried series", format!("{id} was retried, and is followed by {next}"));
+            }
         }
     }
 
@@ -436,6 +490,12 @@ impl Reader<'_> {
             Told::Moved(id, due_ms) => asked.moved.contains(&(*id, *due_ms)) || self.lost_at >= asked.at,
             Told::Series(_) | Told::Failed(_) | Told::Other(_) => true,
         };
+        if let Told::Other(told) = what
+            && told.starts_with("KeyTaken")
+            && self.buried.keys().any(|id| told.ends_with(&format!("{:016x}))", id.unique())))
+        {
+            self.wrong("retry", format!("call {call} is told {told}, of the series itself"));
+        }
         if !is_true {
             self.wrong("answer", format!("call {call} is told {what:?}, which is not so"));
         }

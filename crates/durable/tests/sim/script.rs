@@ -29,7 +29,7 @@ pub(crate) struct Step {
 /// `by` is an instance, counted among those that run. Keys and payloads are named by numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Action {
-    Start { slot: usize, kinds: Vec<u8>, is_new: bool, clock_ms: i64, drift_ppm: i64 },
+    Start { slot: usize, kinds: Vec<u8>, is_new: bool, has_zones: bool, clock_ms: i64, drift_ppm: i64 },
     Stop { slot: usize, limit_ms: i64 },
     Kill { slot: usize },
     Freeze { slot: usize, ms: i64 },
@@ -47,6 +47,8 @@ pub(crate) enum Action {
     SaveIn { key: u32, due_in_ms: i64, replaces: bool, job: Job, holds_ms: i64, commits: bool },
     Every { by: usize, key: u32, minutes: i64, missed: u32, job: Job },
     Cancel { by: usize, key: u32 },
+    /// So many at once.
+    Crowd { by: usize, key: u32, count: usize },
     CancelIn { key: u32, holds_ms: i64, commits: bool },
     /// Changes nothing, and holds the timer.
     Hold { key: u32, holds_ms: i64 },
@@ -84,7 +86,7 @@ impl Action {
         match self {
             Start { clock_ms, drift_ppm, .. } => *clock_ms != 0 || *drift_ppm != 0,
             Stop { .. } | Save { .. } | SaveIn { .. } | Every { .. } => false,
-            Cancel { .. } | CancelIn { .. } | Hold { .. } | Move { .. } | RetryBuried { .. } | DeleteBuried { .. } => {
+            Cancel { .. } | Crowd { .. } | CancelIn { .. } | Hold { .. } | Move { .. } | RetryBuried { .. } | DeleteBuried { .. } => {
                 false
             }
             _ => true,
@@ -149,7 +151,7 @@ impl Draws {
         let clock_ms = if self.one_in(3) { self.random.i64(-600_000..=600_000) } else { 0 };
         let drift_ppm = if self.one_in(4) { self.random.i64(-300..=300) } else { 0 };
         let kinds = if self.one_in(4) { vec![self.random.u8(0..3)] } else { vec![0, 1, 2] };
-        Action::Start { slot, kinds, is_new: !self.one_in(4), clock_ms, drift_ppm }
+        Action::Start { slot, kinds, is_new: !self.one_in(4), has_zones: !self.one_in(6), clock_ms, drift_ppm }
     }
 
     fn fault(&mut self, slots: usize) -> Action {
@@ -188,9 +190,10 @@ impl Draws {
                 let job = Job { ends: Ends::Done, takes_ms: job.takes_ms.min(2_000), fails: job.fails.min(1), ..job };
                 Every { by, key, minutes, missed: self.random.u32(0..3), job }
             }
-            14..=16 => Cancel { by, key },
+            14 | 15 => Cancel { by, key },
+            16 => Crowd { by, key, count: self.random.usize(2..12) },
             17 => CancelIn { key, holds_ms, commits },
-            18 => Hold { key, holds_ms: self.small(1_000) },
+            18 => Hold { key, holds_ms: if self.one_in(3) { 2 * self.lease } else { self.small(1_000) } },
             19..=21 => Move { by, key, due_in_ms },
             22 => RetryBuried { by },
             _ => DeleteBuried { by },
@@ -242,7 +245,7 @@ impl Script {
             horizon_ms: [1_000, MINUTE, 10 * MINUTE][draws.random.usize(0..3)].min(draws.lease * 4),
             in_memory: if is_tight { draws.random.usize(1..6) } else { 10_000 },
             concurrency: if is_tight { draws.random.usize(1..4) } else { 1_024 },
-            tries: draws.random.u32(4..8),
+            tries: draws.random.u32(1..8),
             steps,
         }
     }

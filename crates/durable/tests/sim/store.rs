@@ -10,13 +10,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
+    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
     Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::db::{Db, shard};
+use crate::history::Event;
 use crate::network::{Fails, Wire};
 
 /// A timer due within so many milliseconds is put into a shard of the instance that saves it.
@@ -27,6 +28,8 @@ const ONCE_MORE: Duration = Duration::from_secs(1);
 const GRACE_MS: i64 = 60_000;
 /// How long an instance that leaves tries to give back.
 const GIVE_BACK: Duration = Duration::from_millis(500);
+/// A zone that no machine knows.
+const NOWHERE: &str = " in Nowhere/Never";
 /// How many connections an instance has.
 const CONNECTIONS: usize = 4;
 
@@ -181,6 +184,13 @@ impl Client {
         Err(Failed::TooLate)
     }
 
+    /// A machine without zone data cannot read the rule.
+    fn as_read(&self, stored: &mut Stored) {
+        if let Some(series) = stored.series.as_mut().filter(|_| !self.0.wire.has_zones()) {
+            series.rule = series.rule.replace(" in UTC", NOWHERE);
+        }
+    }
+
     fn set_clock(&self, epoch: u64, now_ms: i64) {
         if let Some(own) = self.state().owned.get_mut(&epoch) {
             own.clock = Some((Instant::now(), now_ms));
@@ -302,6 +312,7 @@ impl Store for Client {
         let epoch = self.write(move |db| Some(Ok(db.join(lease_ms, has_handlers)))).await?;
         let owned = Owned { lease, works: has_handlers, ..Owned::default() };
         self.state().owned.insert(epoch, owned);
+        self.0.wire.world().log(Event::Knows { epoch });
         Ok(Owner { epoch })
     }
 
@@ -332,12 +343,30 @@ impl Store for Client {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
-        self.write_in_time(owner, move |db| db.begin(owner.epoch, &ask)).await
+        let mut answers = self.write_in_time(owner, move |db| db.begin(owner.epoch, &ask)).await?;
+        for answer in &mut answers {
+            if let Begun::Yours(stored) = answer {
+                self.as_read(stored);
+            }
+        }
+        Ok(answers)
     }
 
-    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>> {
+    async fn settle(&self, owner: Owner, mut ends: Vec<Ended>) -> Result<Vec<Settled>> {
+        for ended in &mut ends {
+            if let Change::Put(put) | Change::Bury { next: Some(put), .. } = &mut ended.change
+                && let Some(series) = &mut put.series
+            {
+                series.rule = series.rule.replace(NOWHERE, " in UTC");
+            }
+        }
         let nears: Vec<Option<Near>> = ends.iter().map(|ended| stored_by(ended)).collect();
-        let answers = self.write_in_time(owner, move |db| db.settle(owner.epoch, ends.clone())).await?;
+        let mut answers = self.write_in_time(owner, move |db| db.settle(owner.epoch, ends.clone())).await?;
+        for answer in &mut answers {
+            if let Settled::Changed(stored) = answer {
+                self.as_read(stored);
+            }
+        }
         for (near, answer) in nears.into_iter().zip(&answers) {
             if let (Some(near), Settled::Done) = (near, answer) {
                 self.note(near);
@@ -371,7 +400,9 @@ impl Store for Client {
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>> {
-        self.read(move |db| db.list(&page)).await
+        let mut listed = self.read(move |db| db.list(&page)).await?;
+        listed.iter_mut().for_each(|stored| self.as_read(stored));
+        Ok(listed)
     }
 
     async fn count(&self) -> Result<Counts> {
@@ -457,7 +488,6 @@ impl Store for Client {
 
 /// The timer that is stored after this end.
 fn stored_by(ended: &Ended) -> Option<Near> {
-    use timingwheel_durable::store::Change;
     match &ended.change {
         Change::Put(put) | Change::Bury { next: Some(put), .. } => Some(put.timer),
         Change::Delete | Change::Bury { next: None, .. } => None,
