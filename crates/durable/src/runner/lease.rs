@@ -22,6 +22,9 @@ pub(super) const AGAIN: Duration = Duration::from_millis(250);
 /// beginning.
 const GRACE_MS: i64 = 60_000;
 
+/// A renewal that takes no longer tells the store's clock well enough.
+const SHORT: Duration = Duration::from_secs(1);
+
 /// The shortest time between two scans from the beginning.
 const FROM_FIRST: Duration = Duration::from_secs(60);
 
@@ -200,14 +203,16 @@ impl Runner {
         }
     }
 
-    /// Timers are due by the store's clock. It was read between `wall` and now, so it is wrong by half of that at most.
+    /// Timers are due by the store's clock. It was read between `wall` and now. If that took long, this process may have stood
+    /// still before or after, and the middle may be wrong by half of it: what is known then changes as little as it must.
     fn compare(&mut self, wall: Timestamp, took: Duration, clock: Timestamp) {
+        let is_short = took < SHORT;
         let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
-        let offset = clock.duration_since(wall) - took / 2;
-        let known = self.shared.offset();
+        let (latest, known) = (clock.duration_since(wall), self.shared.offset());
+        let (earliest, error) = (latest - took, SignedDuration::from_millis(1));
         // A smaller change may be an error of the measurement.
-        let is_beyond_error = (offset - known).abs() > took / 2 + SignedDuration::from_millis(1);
-        if is_beyond_error {
+        if known < earliest - error || known > latest + error {
+            let offset = if is_short { latest - took / 2 } else { known.clamp(earliest, latest) };
             self.shared.set_offset(offset);
             self.look_at_the_clock();
         }

@@ -15,11 +15,23 @@ use crate::history::{Event, History, needs, number_in};
 
 pub(crate) const SHARDS: u64 = 64;
 
+/// The first lease: an instance that has not heard of its join does not keep shards for long.
+const FIRST_LEASE_MS: i64 = 5_000;
+
+/// An owner, and what tells it from another one of that epoch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) epoch: u64,
+    pub(crate) token: u64,
+}
+
 /// An instance, as the tables have it.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) expires_at: i64,
     pub(crate) works: bool,
+    /// After a restore, two instances may have one epoch.
+    token: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -127,9 +139,6 @@ pub(crate) struct Db {
     /// Which instance of the world asks.
     pub(crate) asks: usize,
     pub(crate) locks: BTreeSet<Lock>,
-    /// A transaction that tells of soon timers, until it ends: others leave it to that one.
-    pub(crate) hints: Option<u64>,
-    pub(crate) transactions: u64,
     /// Notes for whoever listens: a shard and a due time, or `None` if the shards are shared out anew.
     pub(crate) notes: Vec<Option<(u64, i64)>>,
     pub(crate) history: History,
@@ -182,20 +191,25 @@ impl Db {
         u32::try_from(shards).unwrap_or(0)
     }
 
-    pub(crate) fn join(&mut self, lease_ms: i64, works: bool) -> u64 {
+    pub(crate) fn join(&mut self, lease_ms: i64, works: bool, token: u64) -> u64 {
         self.tables.epochs += 1;
         let epoch = self.tables.epochs;
         self.remove_the_dead();
-        self.tables.members.insert(epoch, Member { expires_at: self.now_ms + lease_ms, works });
+        self.tables.members.insert(epoch, Member { expires_at: self.now_ms + lease_ms.min(FIRST_LEASE_MS), works, token });
         self.log(Event::Joined { inst: self.asks, epoch });
         self.share_out();
         epoch
     }
 
+    fn is_member(&self, who: Who) -> bool {
+        self.tables.members.get(&who.epoch).is_some_and(|member| member.token == who.token)
+    }
+
     /// `None` if the instance is none any more.
-    pub(crate) fn renew(&mut self, epoch: u64, lease_ms: i64, from: Option<Timestamp>) -> Option<Lease> {
-        let now = self.now_ms;
-        self.tables.members.get_mut(&epoch)?.expires_at = now + lease_ms;
+    pub(crate) fn renew(&mut self, who: Who, lease_ms: i64, from: Option<Timestamp>) -> Option<Lease> {
+        let (now, epoch) = (self.now_ms, who.epoch);
+        let member = self.tables.members.get_mut(&epoch).filter(|member| member.token == who.token);
+        member?.expires_at = now + lease_ms;
         let members = &self.tables.members;
         let is_unshared =
             self.tables.owners.len() < 64 && members.values().any(|member| member.works);
@@ -219,10 +233,13 @@ impl Db {
         Some(Lease { shards, others_ms, taken, first_due, now_ms: now })
     }
 
-    pub(crate) fn leave(&mut self, epoch: u64) -> u64 {
-        let tables = &mut self.tables;
-        let mut given_back = 0;
-        if tables.members.contains_key(&epoch) {
+    pub(crate) fn leave(&mut self, who: Who) -> u64 {
+        let (mut given_back, epoch) = (0, who.epoch);
+        if !self.is_member(who) {
+            return 0;
+        }
+        {
+            let tables = &self.tables;
             let begun: Vec<Place> =
                 tables.rows.iter().filter(|(_, row)| row.begun_by == Some(epoch)).map(|(at, _)| *at).collect();
             for at in begun {
@@ -439,7 +456,8 @@ impl Db {
             self.log(Event::Dropped { id, why: "deleted" });
             return Some(Taken::Deleted);
         };
-        if let Some(key) = &row.key {
+        let is_series = row.series.is_some();
+        if let Some(key) = row.key.as_ref().filter(|_| !is_series) {
             if self.locks.contains(&Lock::Key(key.clone())) {
                 return None;
             }
@@ -448,18 +466,24 @@ impl Db {
             }
         }
         let (mut row, _) = self.tables.buried.remove(&id)?;
-        row.timer = Near::new(id, due);
+        // A run of a series is a plain timer from here on.
+        let name = if is_series { TimerId::new(id.first_due(), self.next_number()) } else { id };
+        if is_series {
+            (row.key, row.series) = (None, None);
+        }
+        row.timer = Near::new(name, due);
         (row.attempts, row.begun_by, row.ending, row.version) = (0, None, false, 0);
         let timer = row.timer;
         self.insert(row);
-        self.log(Event::Retried { id, due_ms: due.as_millisecond() });
+        self.log(Event::Retried { id, name, due_ms: due.as_millisecond() });
         Some(Taken::Stored(timer))
     }
 
     // Attempts.
 
-    pub(crate) fn load(&self, epoch: u64, ask: &Ask) -> Loaded {
-        if !self.tables.members.contains_key(&epoch) {
+    pub(crate) fn load(&self, who: Who, ask: &Ask) -> Loaded {
+        let epoch = who.epoch;
+        if !self.is_member(who) {
             return Loaded::lost();
         }
         let is_mine = |row: &&Row| self.tables.owners.get(&shard(row.timer.id().unique())) == Some(&epoch);
@@ -487,8 +511,9 @@ impl Db {
         Loaded { timers, end, next_due: rest.peek().map(|row| row.timer.due()), lost: false }
     }
 
-    pub(crate) fn begin(&mut self, epoch: u64, ask: &ToBegin) -> Vec<Begun> {
-        if !self.tables.members.contains_key(&epoch) {
+    pub(crate) fn begin(&mut self, who: Who, ask: &ToBegin) -> Vec<Begun> {
+        let epoch = who.epoch;
+        if !self.is_member(who) {
             return vec![Begun::Lost; ask.timers.len()];
         }
         ask.timers.iter().map(|near| self.begin_one(epoch, *near, ask)).collect()
@@ -505,9 +530,10 @@ impl Db {
             return Begun::Locked;
         }
         let id = near.id();
-        if row.ending && row.begun_by.is_none() {
+        // It was given back, or its process has died.
+        if row.ending && !is_begun {
             self.remove(near.place());
-            self.log(Event::Dropped { id, why: "cancelled, and given back" });
+            self.log(Event::Dropped { id, why: "cancelled before" });
             return Begun::Gone;
         }
         let Some(row) = self.tables.rows.get_mut(&near.place()) else { return Begun::Gone };
@@ -520,8 +546,11 @@ impl Db {
         Begun::Yours(Box::new(stored))
     }
 
-    pub(crate) fn settle(&mut self, epoch: u64, ends: Vec<Ended>) -> Vec<Settled> {
-        ends.into_iter().map(|ended| self.settle_one(epoch, ended)).collect()
+    pub(crate) fn settle(&mut self, who: Who, ends: Vec<Ended>) -> Vec<Settled> {
+        if !self.is_member(who) {
+            return vec![Settled::Lost; ends.len()];
+        }
+        ends.into_iter().map(|ended| self.settle_one(who.epoch, ended)).collect()
     }
 
     pub(crate) fn settle_one(&mut self, epoch: u64, ended: Ended) -> Settled {

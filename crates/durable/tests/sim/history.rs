@@ -33,7 +33,8 @@ pub(crate) enum Event {
     /// Cancelled or replaced while it runs: nothing follows.
     Ending { id: TimerId },
     Dropped { id: TimerId, why: &'static str },
-    Retried { id: TimerId, due_ms: i64 },
+    /// A run of a series has another name then.
+    Retried { id: TimerId, name: TimerId, due_ms: i64 },
     Begun { inst: usize, epoch: u64, id: TimerId, attempt: u32 },
     Settled {
         inst: usize,

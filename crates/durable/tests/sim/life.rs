@@ -71,13 +71,12 @@ struct Open {
     world: Arc<World>,
     generation: u64,
     locks: Vec<Lock>,
-    number: u64,
 }
 
 impl Open {
     /// Waits until nobody else has the timer of this name, or the key.
     async fn begin(world: &Arc<World>, which: &Which) -> Self {
-        let mut open = Self { world: Arc::clone(world), generation: 0, locks: Vec::new(), number: 0 };
+        let mut open = Self { world: Arc::clone(world), generation: 0, locks: Vec::new() };
         loop {
             let released = world.released.notified();
             open.generation = lock(&world.faults).generation;
@@ -101,14 +100,6 @@ impl Open {
                 sleep(ms(500)).await;
             }
         }
-    }
-
-    /// Whether it is the one transaction that tells of soon timers until it ends.
-    fn tells(&mut self) -> bool {
-        let mut db = lock(&self.world.db);
-        db.transactions += 1;
-        self.number = db.transactions;
-        *db.hints.get_or_insert(self.number) == self.number
     }
 
     /// Does all of it at once. `None`: the server has ended it before.
@@ -135,7 +126,6 @@ impl Drop for Open {
     fn drop(&mut self) {
         if lock(&self.world.faults).generation == self.generation {
             let mut db = lock(&self.world.db);
-            db.hints.take_if(|hints| *hints == self.number);
             self.locks.iter().for_each(|lock| { db.locks.remove(lock); });
         }
         self.world.released.notify_waiters();
@@ -608,9 +598,8 @@ async fn save_in(
     holds_ms: i64,
     commits: bool,
 ) -> Told {
-    let mut open = Open::begin(world, &Which::Key(key(held))).await;
+    let open = Open::begin(world, &Which::Key(key(held))).await;
     let due = at(world.db_ms() + due_in_ms);
-    let tells = due_in_ms < 120_000 && open.tells();
     sleep(ms(holds_ms)).await;
     if !commits {
         return Told::Other("rolled back".into());
@@ -621,7 +610,7 @@ async fn save_in(
         let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind(job.kind), payload(job)) };
         let saved = db.save(&[timer]).and_then(|mut saved| saved.pop());
         if let Some(Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. }) = saved
-            && tells
+            && due_in_ms < 120_000
         {
             db.notes.push(Some((crate::db::shard(id.unique()), due.as_millisecond())));
         }

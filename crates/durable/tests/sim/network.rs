@@ -114,11 +114,7 @@ impl World {
     /// All connections are gone, and all transactions that were open.
     pub(crate) fn disconnect(&self) {
         lock(&self.faults).generation += 1;
-        {
-            let mut db = lock(&self.db);
-            db.locks.clear();
-            db.hints = None;
-        }
+        lock(&self.db).locks.clear();
         self.released.notify_waiters();
         for (_, client) in lock(&self.listeners).iter() {
             client.tell(None);
@@ -182,6 +178,11 @@ impl Wire {
 
     pub(crate) fn random(&self, below: i64) -> i64 {
         lock(&self.0.random).i64(0..below.max(1))
+    }
+
+    /// No other owner has it.
+    pub(crate) fn token(&self) -> u64 {
+        lock(&self.0.random).u64(1..)
     }
 
     pub(crate) fn inst(&self) -> usize {
@@ -287,7 +288,7 @@ impl Wire {
         }
         let is_answer_lost = fate == 3;
         let generation = lock(&world.faults).generation;
-        let (reply, answered) = oneshot::channel();
+        let (mut reply, answered) = oneshot::channel();
         let wire = self.clone();
         let sent_at = world.now();
         tokio::spawn(async move {
@@ -312,6 +313,8 @@ impl Wire {
                 tokio::select! {
                     biased;
                     () = released => {}
+                    // Its caller has given it up, and cancels it.
+                    () = reply.closed() => break Err(Failed::Cut),
                     _ = over(&world) => break Err(Failed::Cut),
                 }
             };

@@ -14,6 +14,14 @@
 //! | series | no run of a series is left out that was not missed, and none comes again |
 //! | effects | an effect in a transaction of a handler happens once |
 //! | late | where nothing is wrong, timers are on time |
+//! | hint | and so are soon timers that others have saved: hints tell of them |
+//! | late kind | and so are timers of a kind that only some instances run |
+//! | cancelled, follows | after a cancel that came while it ran, there is no other attempt, and no other run |
+//! | missed | a run is missed only if it is late |
+//! | series over | a series goes on until it is cancelled |
+//! | retry, retried series | a buried run of a series can be retried, and its series does not come back with it |
+//! | lease lost, phantom | without a fault no lease is lost; an owner that nobody knows does not keep shards for long |
+//! | outlives | no statement is carried out long after its caller was told that it failed |
 //! | left | at the end nothing is left that is due |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -298,15 +306,18 @@ impl Reader<'_> {
                     self.stands.rows.remove(&id.unique());
                 }
             }
-            Event::Retried { id, due_ms } => {
+            Event::Retried { id, name, due_ms } => {
                 self.failed.remove(id);
                 self.buries.remove(id);
                 self.effects.remove(id);
                 let Some(mut row) = self.buried.remove(id) else { return };
-                self.retried.insert(*id);
+                self.retried.insert(*name);
+                if name != id {
+                    (row.id, row.key) = (*name, None);
+                }
                 (row.due_ms, row.since, row.attempts) = (*due_ms, now, 0);
                 (row.begun_by, row.is_called, row.is_ending) = (None, false, false);
-                self.stands.rows.insert(id.unique(), row);
+                self.stands.rows.insert(name.unique(), row);
             }
             _ => {}
         }
@@ -326,7 +337,7 @@ impl Reader<'_> {
         let has_fault = self.faults.iter().any(|(from, to)| *from <= now && now - 2 * lease <= *to);
         let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
         if why != "expired" || self.lost_at >= joined {
-        } else if !is_known && now - joined > lease / 2 {
+        } else if !is_known && now - joined > (lease / 2).max(6_000) {
             self.wrong("phantom", format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined));
         } else if !has_fault && is_up {
             self.wrong("lease lost", format!("owner {epoch} of {inst:?} has lost its lease, and nothing was wrong"));
@@ -359,8 +370,11 @@ impl Reader<'_> {
         let was_set = self.clock_set_at.get(&inst).is_some_and(|at| now - at < lease) || now - self.db_set_at < lease;
         if db_ms < due_ms - error {
             let was_db = now - self.db_set_at < lease;
-            let rule = if was_db { return } else if was_set { "early after a clock was set" } else { "early" };
-            self.wrong(rule, format!("{id} is called by {inst} {} ms before its time", due_ms - db_ms));
+            let rule = if was_set { "early after a clock was set" } else { "early" };
+            // Nobody knows that it was set before the next renewal.
+            if !was_db {
+                self.wrong(rule, format!("{id} is called by {inst} {} ms before its time", due_ms - db_ms));
+            }
         }
         let is_of_before = self.begun_at.get(&(epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
         if is_of_before {
@@ -453,6 +467,9 @@ impl Reader<'_> {
             let (since, is_ending) = (now, row.is_ending && next == id);
             let row = Row { id: next, due_ms, since, attempts, begun_by: None, is_called: false, is_ending, ..row };
             self.stands.rows.insert(next.unique(), row);
+        }
+        if goes_on && row.is_ending {
+            self.wrong("follows", format!("{id} was cancelled, and is followed by {next:?}"));
         }
         if let (true, Some((next, ..)), Some(every)) = (goes_on, next, every_ms) {
             let (from, to) = (id.first_due().as_millisecond(), next.first_due().as_millisecond());

@@ -16,7 +16,7 @@ use timingwheel_durable::store::{
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::db::{Db, shard};
+use crate::db::{Db, Who, shard};
 use crate::history::Event;
 use crate::network::{Fails, Wire};
 
@@ -54,6 +54,7 @@ type Result<T> = std::result::Result<T, Failed>;
 /// What the instance knows of an owner of its own.
 #[derive(Clone, Default)]
 struct Owned {
+    token: u64,
     lease: Duration,
     works: bool,
     shards: BTreeSet<u64>,
@@ -128,12 +129,23 @@ impl Client {
         &self,
         limit: Duration,
         writes: bool,
+        statement: impl FnMut(&mut Db) -> Option<Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.ask_on(Some(&self.0.connections), limit, writes, statement).await
+    }
+
+    /// Without connections that are shared, on one of its own.
+    async fn ask_on<T: Send + 'static>(
+        &self,
+        connections: Option<&Semaphore>,
+        limit: Duration,
+        writes: bool,
         mut statement: impl FnMut(&mut Db) -> Option<Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let Inner { wire, connections, .. } = &*self.0;
+        let wire = &self.0.wire;
         wire.thawed().await;
         let asked = async {
-            let _connection = connections.acquire().await;
+            let _connection = if let Some(connections) = connections { Some(connections.acquire().await) } else { None };
             wire.send(move |db, fails| {
                 if writes && fails == Some(Fails::ReadOnly) { Some(Err(Failed::ReadOnly)) } else { statement(db) }
             })
@@ -153,6 +165,11 @@ impl Client {
 
     async fn read<T: Send + 'static>(&self, mut statement: impl FnMut(&mut Db) -> T + Send + 'static) -> Result<T> {
         self.ask_within(self.0.timeout, false, move |db| Some(Ok(statement(db)))).await
+    }
+
+    fn who(&self, owner: Owner) -> Who {
+        let token = self.state().owned.get(&owner.epoch).map_or(0, |own| own.token);
+        Who { epoch: owner.epoch, token }
     }
 
     /// When nobody waits for a statement any more that is sent now, by the clock of the database.
@@ -206,10 +223,12 @@ impl Client {
     fn note(&self, near: Near) {
         let due_ms = near.due().as_millisecond();
         let shard = shard(near.id().unique());
+        let epoch = self.state().owned.keys().next_back().copied().unwrap_or(0);
+        let now_ms = self.now_ms(epoch);
         let state = self.state();
         let is_of_the_only_one = state.owned.len() == 1 && state.owned.values().all(|own| own.shards.contains(&shard));
         drop(state);
-        if due_ms - self.0.wire.wall_ms() < SOON_MS && !is_of_the_only_one {
+        if due_ms - now_ms < SOON_MS && !is_of_the_only_one {
             self.notify(shard, due_ms);
         }
     }
@@ -309,19 +328,20 @@ impl Store for Client {
 
     async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner> {
         let lease_ms = millis(lease);
-        let epoch = self.write(move |db| Some(Ok(db.join(lease_ms, has_handlers)))).await?;
-        let owned = Owned { lease, works: has_handlers, ..Owned::default() };
+        let token = self.0.wire.token();
+        let epoch = self.write(move |db| Some(Ok(db.join(lease_ms, has_handlers, token)))).await?;
+        let owned = Owned { token, lease, works: has_handlers, ..Owned::default() };
         self.state().owned.insert(epoch, owned);
         self.0.wire.world().log(Event::Knows { epoch });
         Ok(Owner { epoch })
     }
 
     async fn leave(&self, owner: Owner) -> Result<u64> {
+        let who = self.who(owner);
         self.state().owned.remove(&owner.epoch);
         self.state().is_listening = false;
         let _ = timeout(GIVE_BACK, self.send_notes()).await;
-        let epoch = owner.epoch;
-        self.write(move |db| Some(Ok(db.leave(epoch)))).await
+        self.write(move |db| Some(Ok(db.leave(who)))).await
     }
 
     async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>> {
@@ -339,11 +359,13 @@ impl Store for Client {
             own.kinds = Arc::clone(&ask.kinds);
         }
         self.0.wire.walks_through_dead_rows(ask.after).await;
-        self.read(move |db| db.load(owner.epoch, &ask)).await
+        let who = self.who(owner);
+        self.read(move |db| db.load(who, &ask)).await
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
-        let mut answers = self.write_in_time(owner, move |db| db.begin(owner.epoch, &ask)).await?;
+        let who = self.who(owner);
+        let mut answers = self.write_in_time(owner, move |db| db.begin(who, &ask)).await?;
         for answer in &mut answers {
             if let Begun::Yours(stored) = answer {
                 self.as_read(stored);
@@ -361,7 +383,8 @@ impl Store for Client {
             }
         }
         let nears: Vec<Option<Near>> = ends.iter().map(|ended| stored_by(ended)).collect();
-        let mut answers = self.write_in_time(owner, move |db| db.settle(owner.epoch, ends.clone())).await?;
+        let who = self.who(owner);
+        let mut answers = self.write_in_time(owner, move |db| db.settle(who, ends.clone())).await?;
         for answer in &mut answers {
             if let Settled::Changed(stored) = answer {
                 self.as_read(stored);
@@ -426,7 +449,8 @@ impl Store for Client {
         let epoch = owner.epoch;
         let Some(own) = self.state().owned.get(&epoch).cloned() else { return Ok(nothing) };
         let (limit, lease_ms) = (self.0.timeout.min(own.lease / 3), millis(own.lease));
-        let lease = self.ask_within(limit, true, move |db| Some(Ok(db.renew(epoch, lease_ms, from)))).await?;
+        let who = Who { epoch, token: own.token };
+        let lease = self.ask_on(None, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from)))).await?;
         let Some(lease) = lease else {
             self.state().owned.remove(&epoch);
             self.state().is_listening = false;
