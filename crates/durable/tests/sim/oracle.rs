@@ -337,7 +337,7 @@ impl Reader<'_> {
         let has_fault = self.faults.iter().any(|(from, to)| *from <= now && now - 2 * lease <= *to);
         let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
         if why != "expired" || self.lost_at >= joined {
-        } else if !is_known && now - joined > (lease / 2).max(6_000) {
+        } else if !is_known && now - joined > (lease / 2).max(6_000) && !self.stands.members.is_empty() {
             self.wrong("phantom", format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined));
         } else if !has_fault && is_up {
             self.wrong("lease lost", format!("owner {epoch} of {inst:?} has lost its lease, and nothing was wrong"));
