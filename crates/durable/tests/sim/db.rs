@@ -12,6 +12,7 @@ use timingwheel_durable::store::{
 use timingwheel_durable::{Place, TimerId};
 
 use crate::history::{Event, History, needs, number_in};
+use crate::script::Lack;
 
 pub(crate) const SHARDS: u64 = 64;
 
@@ -142,9 +143,14 @@ pub(crate) struct Db {
     /// Notes for whoever listens: a shard and a due time, or `None` if the shards are shared out anew.
     pub(crate) notes: Vec<Option<(u64, i64)>>,
     pub(crate) history: History,
+    pub(crate) lacks: Option<Lack>,
 }
 
 impl Db {
+    pub(crate) fn has(&self, part: Lack) -> bool {
+        self.lacks != Some(part)
+    }
+
     fn log(&mut self, event: Event) {
         self.history.push(event);
     }
@@ -152,6 +158,7 @@ impl Db {
     // Instances.
 
     fn share_out(&mut self) -> u32 {
+        let shares_all = self.has(Lack::ShareAll);
         let tables = &mut self.tables;
         let held = |epoch: u64| tables.owners.values().filter(|owner| **owner == epoch).count();
         let mut alive: Vec<(u64, usize)> =
@@ -161,7 +168,7 @@ impl Db {
         let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
         let mut wants: Vec<(usize, u64)> = Vec::new();
         for (rank, (epoch, _)) in alive.iter().enumerate() {
-            let quota = all / count + usize::from(rank < all % count);
+            let quota = all / count + usize::from(rank < all % count && shares_all);
             let own: Vec<u64> =
                 tables.owners.iter().filter(|(_, owner)| *owner == epoch).map(|(s, _)| *s).take(quota).collect();
             wants.extend((1..=quota - own.len()).map(|g| (g, *epoch)));
@@ -172,7 +179,7 @@ impl Db {
         kept.extend(free.into_iter().zip(wants).map(|(shard, (_, epoch))| (shard, epoch)));
         let changes = (0..SHARDS).filter(|s| tables.owners.get(s) != kept.get(s)).count();
         tables.owners = kept;
-        if changes > 0 {
+        if changes > 0 && self.has(Lack::ShareHints) {
             self.notes.push(None);
         }
         u32::try_from(changes).unwrap_or(0)
@@ -195,33 +202,41 @@ impl Db {
         self.tables.epochs += 1;
         let epoch = self.tables.epochs;
         self.remove_the_dead();
-        self.tables.members.insert(epoch, Member { expires_at: self.now_ms + lease_ms.min(FIRST_LEASE_MS), works, token });
+        let first_ms = if self.has(Lack::FirstLease) { lease_ms.min(FIRST_LEASE_MS) } else { lease_ms };
+        self.tables.members.insert(epoch, Member { expires_at: self.now_ms + first_ms, works, token });
         self.log(Event::Joined { inst: self.asks, epoch });
         self.share_out();
         epoch
     }
 
     fn is_member(&self, who: Who) -> bool {
-        self.tables.members.get(&who.epoch).is_some_and(|member| member.token == who.token)
+        let has_tokens = self.has(Lack::Token);
+        self.tables.members.get(&who.epoch).is_some_and(|member| member.token == who.token || !has_tokens)
     }
 
     /// `None` if the instance is none any more.
     pub(crate) fn renew(&mut self, who: Who, lease_ms: i64, from: Option<Timestamp>) -> Option<Lease> {
         let (now, epoch) = (self.now_ms, who.epoch);
-        let member = self.tables.members.get_mut(&epoch).filter(|member| member.token == who.token);
-        member?.expires_at = now + lease_ms;
+        let (is_member, lengthens) = (self.is_member(who), self.has(Lack::RenewLengthens));
+        let member = self.tables.members.get_mut(&epoch).filter(|_| is_member)?;
+        if lengthens {
+            member.expires_at = now + lease_ms;
+        }
         let members = &self.tables.members;
         let is_unshared =
             self.tables.owners.len() < 64 && members.values().any(|member| member.works);
         let mut taken = 0;
-        if members.values().any(|member| member.expires_at < now) || is_unshared {
-            taken = self.remove_the_dead();
+        if (members.values().any(|member| member.expires_at < now) && self.has(Lack::RenewRemoves)) || is_unshared {
+            taken = if self.has(Lack::RenewRemoves) { self.remove_the_dead() } else { 0 };
             self.share_out();
         }
         let others = self.tables.members.iter().filter(|(other, _)| **other != epoch);
         let others_ms = others.map(|(_, member)| member.expires_at - now).min();
-        let shards: BTreeSet<u64> =
-            self.tables.owners.iter().filter(|(_, owner)| **owner == epoch).map(|(shard, _)| *shard).collect();
+        let shards: BTreeSet<u64> = if !self.has(Lack::RenewShares) {
+            (0..SHARDS).collect()
+        } else {
+            self.tables.owners.iter().filter(|(_, owner)| **owner == epoch).map(|(shard, _)| *shard).collect()
+        };
         let first_due = from.and_then(|from| {
             let is_pending = |row: &&Row| {
                 row.timer.due() >= from
@@ -456,7 +471,7 @@ impl Db {
             self.log(Event::Dropped { id, why: "deleted" });
             return Some(Taken::Deleted);
         };
-        let is_series = row.series.is_some();
+        let is_series = row.series.is_some() && self.has(Lack::PlainRetry);
         if let Some(key) = row.key.as_ref().filter(|_| !is_series) {
             if self.locks.contains(&Lock::Key(key.clone())) {
                 return None;
@@ -523,7 +538,8 @@ impl Db {
         let is_mine = self.tables.owners.get(&shard(near.id().unique())) == Some(&epoch);
         let Some(row) = self.at(near).filter(|row| ask.kinds.contains(&row.kind)) else { return Begun::Gone };
         let is_begun = row.begun_by == Some(epoch);
-        if (self.runs(row) && !is_begun) || !(is_mine || is_begun) {
+        let runs = self.runs(row) && !is_begun && self.has(Lack::BeginsOnce);
+        if runs || !(is_mine || is_begun || !self.has(Lack::BeginsOwnShards)) {
             return Begun::Gone;
         }
         if self.is_locked(row) {
@@ -531,7 +547,7 @@ impl Db {
         }
         let id = near.id();
         // It was given back, or its process has died.
-        if row.ending && !is_begun {
+        if row.ending && !is_begun && (row.begun_by.is_none() || self.has(Lack::CancelledAndDied)) {
             self.remove(near.place());
             self.log(Event::Dropped { id, why: "cancelled before" });
             return Begun::Gone;
@@ -559,12 +575,14 @@ impl Db {
         }
         let Ended { timer, attempt, version, change } = ended;
         let begun_by = (attempt > 0).then_some(epoch);
-        let found = self.at(timer).filter(|row| row.begun_by == begun_by && row.attempts == attempt);
+        let found = self.at(timer).filter(|row| {
+            (row.begun_by == begun_by || !self.has(Lack::SettlesOwn)) && row.attempts == attempt
+        });
         let Some(row) = found else { return Settled::Gone };
         if self.is_locked(row) {
             return Settled::Locked;
         }
-        if row.version != version {
+        if row.version != version && self.has(Lack::SettlesVersion) {
             return Settled::Changed(Box::new(row.stored()));
         }
         let Some(mut row) = self.remove(timer.place()) else { return Settled::Gone };

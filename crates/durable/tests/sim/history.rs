@@ -109,11 +109,4 @@ impl History {
         }
         text
     }
-
-    /// A number that differs if a byte of the text does, almost surely.
-    pub(crate) fn digest(&self) -> u64 {
-        self.text().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
 }

@@ -17,7 +17,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use crate::db::Lock;
 use crate::history::{Event, History, Told};
 use crate::network::{Wire, World, lock, ms};
-use crate::script::{Action, Ends, Job, Script};
+use crate::script::{Action, Ends, Job, Lack, Script};
 use crate::store::{Client, Failed};
 
 /// A payload of the kind `K`, as a program reads it that knows the new shape or not.
@@ -220,7 +220,7 @@ fn on<const K: u8>(builder: Builder, wire: &Wire, is_new: bool, backoff: Backoff
 /// Lets it happen, and returns its history.
 pub(crate) async fn live(script: &Script) -> History {
     fastrand::seed(script.seed);
-    let world = World::new();
+    let world = World::new(script.lacks);
     let mut life = Life {
         script: script.clone(),
         world: Arc::clone(&world),
@@ -611,6 +611,7 @@ async fn save_in(
         let saved = db.save(&[timer]).and_then(|mut saved| saved.pop());
         if let Some(Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. }) = saved
             && due_in_ms < 120_000
+            && db.has(Lack::HintsOfTransactions)
         {
             db.notes.push(Some((crate::db::shard(id.unique()), due.as_millisecond())));
         }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::db::{Db, Tables};
 use crate::history::Event;
+use crate::script::Lack;
 use crate::store::{Client, Failed};
 
 /// When all worlds begin: the week in which clocks are put forward in Berlin.
@@ -39,6 +40,7 @@ pub(crate) struct Faults {
 pub(crate) struct World {
     pub(crate) began: Instant,
     pub(crate) db: Mutex<Db>,
+    lacks: Option<Lack>,
     pub(crate) faults: Mutex<Faults>,
     /// A transaction has ended, or the server.
     pub(crate) released: Notify,
@@ -58,10 +60,11 @@ pub(crate) fn ms(millis: i64) -> Duration {
 }
 
 impl World {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(lacks: Option<Lack>) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
-            db: Mutex::default(),
+            db: Mutex::new(Db { lacks, ..Db::default() }),
+            lacks,
             faults: Mutex::default(),
             released: Notify::new(),
             over: watch::Sender::new(false),
@@ -69,6 +72,10 @@ impl World {
             listeners: Mutex::default(),
             limbo: Mutex::default(),
         })
+    }
+
+    pub(crate) fn has(&self, part: Lack) -> bool {
+        self.lacks != Some(part)
     }
 
     /// Milliseconds since the world began.
@@ -314,7 +321,7 @@ impl Wire {
                     biased;
                     () = released => {}
                     // Its caller has given it up, and cancels it.
-                    () = reply.closed() => break Err(Failed::Cut),
+                    () = given_up(&mut reply, &world) => break Err(Failed::Cut),
                     _ = over(&world) => break Err(Failed::Cut),
                 }
             };
@@ -337,6 +344,15 @@ impl Wire {
             () = over(&self.0.world) => Err(Failed::Cut),
             never = pending() => never,
         }
+    }
+}
+
+/// Ready when nobody waits for the answer any more, if that ends a statement.
+async fn given_up<T>(reply: &mut oneshot::Sender<T>, world: &World) {
+    if world.has(Lack::CancelsStatements) {
+        reply.closed().await;
+    } else {
+        pending().await
     }
 }
 

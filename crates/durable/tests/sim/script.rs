@@ -16,8 +16,72 @@ pub(crate) struct Script {
     pub(crate) in_memory: usize,
     pub(crate) concurrency: usize,
     pub(crate) tries: u32,
+    /// What the database or its client lacks: a mend that is undone, to see that it is found.
+    #[serde(default)]
+    pub(crate) lacks: Option<Lack>,
     #[serde(skip)]
     pub(crate) steps: Vec<Step>,
+}
+
+/// Part of the meaning of the SQL, or of its client, that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Lack {
+    /// An owner is told by its epoch alone.
+    Token,
+    /// Renewals share the connections of other calls.
+    LeaseConnection,
+    /// The first lease is short.
+    FirstLease,
+    /// Who gives up a statement that waits cancels it.
+    CancelsStatements,
+    /// Each transaction tells of the soon timers that it saves.
+    HintsOfTransactions,
+    /// Who is told of a soon timer is decided by the database's clock.
+    HintsByDatabase,
+    /// A run of a series is retried as a plain timer.
+    PlainRetry,
+    /// What was cancelled while it ran is not begun again, if its process died.
+    CancelledAndDied,
+    /// A begin looks at whose the shard is.
+    BeginsOwnShards,
+    /// A begin looks at whether a living owner has begun the timer.
+    BeginsOnce,
+    /// An end looks at the version.
+    SettlesVersion,
+    /// An end looks at who has begun the attempt.
+    SettlesOwn,
+    /// A renewal lengthens the lease.
+    RenewLengthens,
+    /// A renewal removes the owners that were silent.
+    RenewRemoves,
+    /// Each shard has an owner.
+    ShareAll,
+    /// No shard has two owners in the eyes of those that have lost it: a hint tells them.
+    ShareHints,
+    /// A renewal tells which shards are whose.
+    RenewShares,
+}
+
+impl Lack {
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Token,
+        Self::LeaseConnection,
+        Self::FirstLease,
+        Self::CancelsStatements,
+        Self::HintsOfTransactions,
+        Self::HintsByDatabase,
+        Self::PlainRetry,
+        Self::CancelledAndDied,
+        Self::BeginsOwnShards,
+        Self::BeginsOnce,
+        Self::SettlesVersion,
+        Self::SettlesOwn,
+        Self::RenewLengthens,
+        Self::RenewRemoves,
+        Self::ShareAll,
+        Self::ShareHints,
+        Self::RenewShares,
+    ];
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -246,6 +310,7 @@ impl Script {
             in_memory: if is_tight { draws.random.usize(1..6) } else { 10_000 },
             concurrency: if is_tight { draws.random.usize(1..4) } else { 1_024 },
             tries: draws.random.u32(1..8),
+            lacks: None,
             steps,
         }
     }

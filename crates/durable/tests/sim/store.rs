@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::db::{Db, Who, shard};
 use crate::history::Event;
 use crate::network::{Fails, Wire};
+use crate::script::Lack;
 
 /// A timer due within so many milliseconds is put into a shard of the instance that saves it.
 const SOON_MS: i64 = 120_000;
@@ -224,7 +225,8 @@ impl Client {
         let due_ms = near.due().as_millisecond();
         let shard = shard(near.id().unique());
         let epoch = self.state().owned.keys().next_back().copied().unwrap_or(0);
-        let now_ms = self.now_ms(epoch);
+        let is_of_database = self.0.wire.world().has(Lack::HintsByDatabase);
+        let now_ms = if is_of_database { self.now_ms(epoch) } else { self.0.wire.wall_ms() };
         let state = self.state();
         let is_of_the_only_one = state.owned.len() == 1 && state.owned.values().all(|own| own.shards.contains(&shard));
         drop(state);
@@ -450,7 +452,9 @@ impl Store for Client {
         let Some(own) = self.state().owned.get(&epoch).cloned() else { return Ok(nothing) };
         let (limit, lease_ms) = (self.0.timeout.min(own.lease / 3), millis(own.lease));
         let who = Who { epoch, token: own.token };
-        let lease = self.ask_on(None, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from)))).await?;
+        let is_own = self.0.wire.world().has(Lack::LeaseConnection);
+        let connections = if is_own { None } else { Some(&self.0.connections) };
+        let lease = self.ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from)))).await?;
         let Some(lease) = lease else {
             self.state().owned.remove(&epoch);
             self.state().is_listening = false;
