@@ -112,7 +112,8 @@ pub(crate) struct Tables {
 /// How often the rules of the simulation run: a divisor of an hour or of a day, by UTC.
 fn every_ms(rule: &str) -> Option<i64> {
     let fields = rule.strip_prefix("cron ")?.split(' ').take(2);
-    let steps: Vec<i64> = fields.map(|field| field.strip_prefix("*/").and_then(|n| n.parse().ok()).unwrap_or(1)).collect();
+    let steps: Vec<i64> =
+        fields.map(|field| field.strip_prefix("*/").and_then(|n| n.parse().ok()).unwrap_or(1)).collect();
     if rule.starts_with("cron 0 ") { Some(steps[1] * 3_600_000) } else { Some(steps[0] * 60_000) }
 }
 
@@ -169,8 +170,13 @@ impl Db {
         let mut wants: Vec<(usize, u64)> = Vec::new();
         for (rank, (epoch, _)) in alive.iter().enumerate() {
             let quota = all / count + usize::from(rank < all % count && shares_all);
-            let own: Vec<u64> =
-                tables.owners.iter().filter(|(_, owner)| *owner == epoch).map(|(s, _)| *s).take(quota).collect();
+            let own: Vec<u64> = tables
+                .owners
+                .iter()
+                .filter(|(_, owner)| *owner == epoch)
+                .map(|(s, _)| *s)
+                .take(quota)
+                .collect();
             wants.extend((1..=quota - own.len()).map(|g| (g, *epoch)));
             kept.extend(own.into_iter().map(|shard| (shard, *epoch)));
         }
@@ -223,10 +229,11 @@ impl Db {
             member.expires_at = now + lease_ms;
         }
         let members = &self.tables.members;
-        let is_unshared =
-            self.tables.owners.len() < 64 && members.values().any(|member| member.works);
+        let is_unshared = self.tables.owners.len() < 64 && members.values().any(|member| member.works);
         let mut taken = 0;
-        if (members.values().any(|member| member.expires_at < now) && self.has(Lack::RenewRemoves)) || is_unshared {
+        if (members.values().any(|member| member.expires_at < now) && self.has(Lack::RenewRemoves))
+            || is_unshared
+        {
             taken = if self.has(Lack::RenewRemoves) { self.remove_the_dead() } else { 0 };
             self.share_out();
         }
@@ -255,8 +262,12 @@ impl Db {
         }
         {
             let tables = &self.tables;
-            let begun: Vec<Place> =
-                tables.rows.iter().filter(|(_, row)| row.begun_by == Some(epoch)).map(|(at, _)| *at).collect();
+            let begun: Vec<Place> = tables
+                .rows
+                .iter()
+                .filter(|(_, row)| row.begun_by == Some(epoch))
+                .map(|(at, _)| *at)
+                .collect();
             for at in begun {
                 let Some(row) = self.tables.rows.get_mut(&at) else { continue };
                 if self.locks.contains(&Lock::Timer(row.timer.id().unique())) {
@@ -624,7 +635,8 @@ impl Db {
 
     pub(crate) fn list(&self, page: &Page) -> Vec<Stored> {
         let is_listed = |row: &Row| {
-            page.kind.as_ref().is_none_or(|kind| *kind == row.kind) && (!page.only_series || row.series.is_some())
+            page.kind.as_ref().is_none_or(|kind| *kind == row.kind)
+                && (!page.only_series || row.series.is_some())
         };
         if page.buried {
             let buried = self.tables.buried.values().filter(|(row, _)| is_listed(row));

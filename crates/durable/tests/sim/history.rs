@@ -19,23 +19,62 @@ pub(crate) fn needs(payload: &[u8]) -> (u8, bool) {
 }
 
 #[derive(Clone, Debug)]
+#[allow(dead_code, reason = "all of it is printed")]
 pub(crate) enum Event {
     // Committed by the database.
-    Joined { inst: usize, epoch: u64 },
+    Joined {
+        inst: usize,
+        epoch: u64,
+    },
     /// It has the answer to its join.
-    Knows { epoch: u64 },
-    Gone { epoch: u64, why: &'static str },
-    Saved { inst: usize, id: TimerId, n: u32, key: Option<String>, is_series: bool, needs: (u8, bool) },
-    Updated { id: TimerId, n: u32, needs: (u8, bool) },
+    Knows {
+        epoch: u64,
+    },
+    Gone {
+        epoch: u64,
+        why: &'static str,
+    },
+    Saved {
+        inst: usize,
+        id: TimerId,
+        n: u32,
+        key: Option<String>,
+        is_series: bool,
+        needs: (u8, bool),
+    },
+    Updated {
+        id: TimerId,
+        n: u32,
+        needs: (u8, bool),
+    },
     /// A statement waited for a lock until long after its caller had given it up, and was carried out.
-    Outlived { inst: usize },
-    Moved { id: TimerId, due_ms: i64 },
+    Outlived {
+        inst: usize,
+    },
+    Moved {
+        id: TimerId,
+        due_ms: i64,
+    },
     /// Cancelled or replaced while it runs: nothing follows.
-    Ending { id: TimerId },
-    Dropped { id: TimerId, why: &'static str },
+    Ending {
+        id: TimerId,
+    },
+    Dropped {
+        id: TimerId,
+        why: &'static str,
+    },
     /// A run of a series has another name then.
-    Retried { id: TimerId, name: TimerId, due_ms: i64 },
-    Begun { inst: usize, epoch: u64, id: TimerId, attempt: u32 },
+    Retried {
+        id: TimerId,
+        name: TimerId,
+        due_ms: i64,
+    },
+    Begun {
+        inst: usize,
+        epoch: u64,
+        id: TimerId,
+        attempt: u32,
+    },
     Settled {
         inst: usize,
         epoch: u64,
@@ -52,32 +91,85 @@ pub(crate) enum Event {
     /// The state that a later loss goes back to.
     Snapshot,
     /// All that was committed after the snapshot of that time is lost.
-    Lost { since: i64 },
+    Lost {
+        since: i64,
+    },
     /// The database's clock was set.
     DbClockSet,
     // Within instances.
-    Up { inst: usize, kinds: Vec<u8>, is_new: bool, has_zones: bool },
-    Down { inst: usize, why: &'static str },
-    Frozen { inst: usize, until: i64 },
-    ClockSet { inst: usize },
-    Called { inst: usize, epoch: u64, id: TimerId, attempt: u32, n: u32, due_ms: i64, db_ms: i64 },
-    Ended { inst: usize, id: TimerId, attempt: u32, how: String },
+    Up {
+        inst: usize,
+        kinds: Vec<u8>,
+        is_new: bool,
+        has_zones: bool,
+    },
+    Down {
+        inst: usize,
+        why: &'static str,
+    },
+    Frozen {
+        inst: usize,
+        until: i64,
+    },
+    ClockSet {
+        inst: usize,
+    },
+    Called {
+        inst: usize,
+        epoch: u64,
+        id: TimerId,
+        attempt: u32,
+        n: u32,
+        due_ms: i64,
+        db_ms: i64,
+    },
+    Ended {
+        inst: usize,
+        id: TimerId,
+        attempt: u32,
+        how: String,
+    },
     /// An effect in a transaction of a handler, which has committed.
-    Effect { id: TimerId, attempt: u32 },
+    Effect {
+        id: TimerId,
+        attempt: u32,
+    },
     // Users.
-    Asked { call: usize, db_ms: i64, due_in_ms: Option<i64>, key: Option<String>, what: String },
-    Told { call: usize, what: Told },
+    Asked {
+        call: usize,
+        db_ms: i64,
+        due_in_ms: Option<i64>,
+        key: Option<String>,
+        what: String,
+    },
+    Told {
+        call: usize,
+        what: Told,
+    },
     /// Something is wrong up to a time, and what.
-    Fault { until: i64, what: String },
+    Fault {
+        until: i64,
+        what: String,
+    },
     /// No more faults and no more calls from here on.
     Calm,
     /// What is left at the end.
-    Left { id: TimerId, n: u32, due_ms: i64, is_series: bool, is_buried: bool, begun_by: Option<u64> },
-    End { db_ms: i64 },
+    Left {
+        id: TimerId,
+        n: u32,
+        due_ms: i64,
+        is_series: bool,
+        is_buried: bool,
+        begun_by: Option<u64>,
+    },
+    End {
+        db_ms: i64,
+    },
 }
 
 /// The answer to a user.
 #[derive(Clone, Debug)]
+#[allow(dead_code, reason = "all of it is printed")]
 pub(crate) enum Told {
     Saved(TimerId),
     KeyTaken,

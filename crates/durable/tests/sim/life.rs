@@ -84,7 +84,11 @@ impl Open {
             {
                 let mut db = lock(&world.db);
                 if is_up && !db.waits(which) {
-                    open.locks = db.get(which).map(|stored| Lock::Timer(stored.timer.id().unique())).into_iter().collect();
+                    open.locks = db
+                        .get(which)
+                        .map(|stored| Lock::Timer(stored.timer.id().unique()))
+                        .into_iter()
+                        .collect();
                     if let Which::Key(key) = which {
                         open.locks.push(Lock::Key(key.clone()));
                     }
@@ -114,7 +118,9 @@ impl Open {
         }
         let locks = std::mem::take(&mut self.locks);
         let done = world.transact(inst, |db| {
-            locks.iter().for_each(|lock| { db.locks.remove(lock); });
+            locks.iter().for_each(|lock| {
+                db.locks.remove(lock);
+            });
             work(db)
         });
         world.released.notify_waiters();
@@ -126,7 +132,9 @@ impl Drop for Open {
     fn drop(&mut self) {
         if lock(&self.world.faults).generation == self.generation {
             let mut db = lock(&self.world.db);
-            self.locks.iter().for_each(|lock| { db.locks.remove(lock); });
+            self.locks.iter().for_each(|lock| {
+                db.locks.remove(lock);
+            });
         }
         self.world.released.notify_waiters();
     }
@@ -232,7 +240,9 @@ pub(crate) async fn live(script: &Script) -> History {
     let backs: Vec<i64> = script
         .steps
         .iter()
-        .filter_map(|step| if let Action::GoBack { by_ms } = step.does { Some((step.at - by_ms).max(0)) } else { None })
+        .filter_map(|step| {
+            if let Action::GoBack { by_ms } = step.does { Some((step.at - by_ms).max(0)) } else { None }
+        })
         .collect();
     let mut moments: Vec<(i64, Option<&Action>)> = backs.into_iter().map(|at| (at, None)).collect();
     moments.extend(script.steps.iter().map(|step| (step.at, Some(&step.does))));
@@ -426,7 +436,13 @@ impl Life {
         for (n, due_in_ms) in (1_000_000..).zip([0, 500, 90_000, 200_000]) {
             for by in 0..2 {
                 let job = Job { n, kind: 0, is_new: false, takes_ms: 1, fails: 0, ends: Ends::Done };
-                self.call(Action::Save { by, key: 1_000 + 2 * n + u32::try_from(by).unwrap_or(0), due_in_ms, replaces: false, job });
+                self.call(Action::Save {
+                    by,
+                    key: 1_000 + 2 * n + u32::try_from(by).unwrap_or(0),
+                    due_in_ms,
+                    replaces: false,
+                    job,
+                });
             }
         }
     }
@@ -473,7 +489,10 @@ impl Life {
         };
         let of = match &action {
             RetryBuried { .. } | DeleteBuried { .. } => None,
-            Save { key: of, .. } | SaveIn { key: of, .. } | Every { key: of, .. } | Cancel { key: of, .. } => Some(*of),
+            Save { key: of, .. }
+            | SaveIn { key: of, .. }
+            | Every { key: of, .. }
+            | Cancel { key: of, .. } => Some(*of),
             CancelIn { key: of, .. } | Hold { key: of, .. } | Move { key: of, .. } => Some(*of),
             _ => None,
         };
@@ -551,7 +570,13 @@ async fn by_handle(durable: &Durable, action: Action) -> Result<Told, Error> {
     })
 }
 
-async fn save(durable: &Durable, held: u32, due: Timestamp, replaces: bool, job: &Job) -> Result<TimerId, Error> {
+async fn save(
+    durable: &Durable,
+    held: u32,
+    due: Timestamp,
+    replaces: bool,
+    job: &Job,
+) -> Result<TimerId, Error> {
     async fn of<const K: u8>(
         durable: &Durable,
         held: u32,

@@ -166,7 +166,13 @@ struct Machine {
 }
 
 impl Wire {
-    pub(crate) fn new(world: &Arc<World>, inst: usize, seed: u64, machine: (i64, i64, bool), timeout_ms: i64) -> Self {
+    pub(crate) fn new(
+        world: &Arc<World>,
+        inst: usize,
+        seed: u64,
+        machine: (i64, i64, bool),
+        timeout_ms: i64,
+    ) -> Self {
         let (clock_ms, drift_ppm, has_zones) = machine;
         Self(Arc::new(Machine {
             world: Arc::clone(world),

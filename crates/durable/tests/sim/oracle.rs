@@ -154,7 +154,11 @@ impl Reader<'_> {
                         self.faults.push((*at, until + after));
                     }
                 }
-                Event::Up { .. } | Event::Down { .. } | Event::Lost { .. } | Event::Gone { .. } | Event::Joined { .. } => {
+                Event::Up { .. }
+                | Event::Down { .. }
+                | Event::Lost { .. }
+                | Event::Gone { .. }
+                | Event::Joined { .. } => {
                     self.uncalm.push((*at - 1_000, at + after));
                 }
                 Event::Asked { call, key, what, .. }
@@ -249,7 +253,7 @@ impl Reader<'_> {
         let mut asked = std::mem::take(&mut self.asked);
         for asked in asked.values_mut() {
             self.look(asked);
-            asked.note(event, &self.stands);
+            asked.note(event);
         }
         self.asked = asked;
     }
@@ -257,7 +261,8 @@ impl Reader<'_> {
     fn look(&self, asked: &mut Asked) {
         let Some(key) = &asked.key else { return };
         let row = self.stands.rows.values().find(|row| row.key.as_ref() == Some(key));
-        let runs = row.is_some_and(|row| row.begun_by.is_some_and(|epoch| self.stands.members.contains_key(&epoch)));
+        let runs =
+            row.is_some_and(|row| row.begun_by.is_some_and(|epoch| self.stands.members.contains_key(&epoch)));
         asked.was_absent |= row.is_none_or(|row| row.is_ending);
         asked.was_there |= row.is_some();
         asked.was_running |= runs;
@@ -327,7 +332,10 @@ impl Reader<'_> {
     fn is_member(&mut self, inst: usize, epoch: u64, id: TimerId) {
         let of = self.stands.members.get(&epoch).copied();
         if inst != usize::MAX && of.is_some_and(|of| of != inst) {
-            self.wrong("identity", format!("{id} is changed by instance {inst}, and epoch {epoch} is that of {of:?}"));
+            self.wrong(
+                "identity",
+                format!("{id} is changed by instance {inst}, and epoch {epoch} is that of {of:?}"),
+            );
         }
     }
 
@@ -338,9 +346,15 @@ impl Reader<'_> {
         let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
         if why != "expired" || self.lost_at >= joined {
         } else if !is_known && now - joined > (lease / 2).max(6_000) && !self.stands.members.is_empty() {
-            self.wrong("phantom", format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined));
+            self.wrong(
+                "phantom",
+                format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined),
+            );
         } else if !has_fault && is_up {
-            self.wrong("lease lost", format!("owner {epoch} of {inst:?} has lost its lease, and nothing was wrong"));
+            self.wrong(
+                "lease lost",
+                format!("owner {epoch} of {inst:?} has lost its lease, and nothing was wrong"),
+            );
         }
     }
 
@@ -367,7 +381,8 @@ impl Reader<'_> {
         // An answer that took its limit was read as early as that.
         let error = self.script.timeout_ms.min(lease / 3) / 2 + lease / 3_000 + 2;
         let stood_still = self.frozen_until.get(&inst).is_some_and(|until| now - until < lease);
-        let was_set = self.clock_set_at.get(&inst).is_some_and(|at| now - at < lease) || now - self.db_set_at < lease;
+        let was_set =
+            self.clock_set_at.get(&inst).is_some_and(|at| now - at < lease) || now - self.db_set_at < lease;
         if db_ms < due_ms - error {
             let was_db = now - self.db_set_at < lease;
             let rule = if was_set { "early after a clock was set" } else { "early" };
@@ -379,7 +394,10 @@ impl Reader<'_> {
         let is_of_before = self.begun_at.get(&(epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
         if is_of_before {
             if self.lost_at < 0 {
-                self.wrong("fence", format!("{id} is called by {inst}, which has not begun attempt {attempt}"));
+                self.wrong(
+                    "fence",
+                    format!("{id} is called by {inst}, which has not begun attempt {attempt}"),
+                );
             }
             return;
         }
@@ -401,18 +419,29 @@ impl Reader<'_> {
         let (is_again, key, since) = (row.is_called, row.key.clone(), row.since);
         let late = db_ms - row.due_ms;
         let waits = (now - since).min(late);
-        let is_held = self.held.iter().any(|(from, to, held)| *held == key && *from <= now && now - late.max(0) <= *to);
+        let is_held =
+            self.held.iter().any(|(from, to, held)| *held == key && *from <= now && now - late.max(0) <= *to);
         let bound = lease / 3 + 5_000 + if late > 60_000 { 60_000 } else { 0 };
         let is_near = row.due_ms - db_ms + now - row.since < 110_000 && late < 60_000;
         let needs = row.needs;
-        let can_some = self.up.values().any(|(kinds, is_new, _)| kinds.contains(&needs.0) && (*is_new || !needs.1));
-        let is_unheard = waits > 4_000 && is_near && can_all && !is_held && !self.script.is_tight() && is_calm(row.since.min(now - waits));
-        let is_late = waits > bound && can_some && !is_held && !self.script.is_tight() && is_calm(now - waits);
+        let can_some =
+            self.up.values().any(|(kinds, is_new, _)| kinds.contains(&needs.0) && (*is_new || !needs.1));
+        let is_unheard = waits > 4_000
+            && is_near
+            && can_all
+            && !is_held
+            && !self.script.is_tight()
+            && is_calm(row.since.min(now - waits));
+        let is_late =
+            waits > bound && can_some && !is_held && !self.script.is_tight() && is_calm(now - waits);
         if let Some(row) = self.row(id) {
             row.is_called = true;
         }
         if !is_its {
-            self.wrong("fence", format!("{id} is called by {inst} for attempt {attempt}, which is not the one begun"));
+            self.wrong(
+                "fence",
+                format!("{id} is called by {inst} for attempt {attempt}, which is not the one begun"),
+            );
         } else if is_again {
             self.wrong("fence", format!("{id} is called twice by {inst} for attempt {attempt}"));
         } else if is_unheard && !is_late {
@@ -445,9 +474,15 @@ impl Reader<'_> {
         if told == "buried" && !self.buries.contains(&id) && self.lost_at < 0 {
             let failed = self.failed.get(&id).copied().unwrap_or(0);
             if attempt < tries {
-                self.wrong("buried", format!("{id}, n {}, is buried after {attempt} of {tries} tries", row.n));
+                self.wrong(
+                    "buried",
+                    format!("{id}, n {}, is buried after {attempt} of {tries} tries", row.n),
+                );
             } else if failed < tries {
-                self.wrong("buried untried", format!("{id}, n {}, is buried after {failed} failures of {tries} tries", row.n));
+                self.wrong(
+                    "buried untried",
+                    format!("{id}, n {}, is buried after {failed} failures of {tries} tries", row.n),
+                );
             }
         }
         self.stands.rows.remove(&id.unique());
@@ -465,7 +500,8 @@ impl Reader<'_> {
         }
         if let Some((next, due_ms, attempts)) = next {
             let (since, is_ending) = (now, row.is_ending && next == id);
-            let row = Row { id: next, due_ms, since, attempts, begun_by: None, is_called: false, is_ending, ..row };
+            let row =
+                Row { id: next, due_ms, since, attempts, begun_by: None, is_called: false, is_ending, ..row };
             self.stands.rows.insert(next.unique(), row);
         }
         if goes_on && row.is_ending {
@@ -478,9 +514,17 @@ impl Reader<'_> {
                 self.wrong("series", format!("after {id} comes {next}"));
             }
             let (missed, late) = (expected.min(to), db_ms - from);
-            if !row.is_called && told != "buried" && !row.is_ending && late < 2_000 && self.is_calm(self.now - 5_000, self.now) {
+            if !row.is_called
+                && told != "buried"
+                && !row.is_ending
+                && late < 2_000
+                && self.is_calm(self.now - 5_000, self.now)
+            {
                 self.wrong("missed", format!("{id} counts as missed {late} ms after its time"));
-            } else if missed < to && db_ms - missed < -self.script.lease_ms && self.is_calm(self.now - 5_000, self.now) {
+            } else if missed < to
+                && db_ms - missed < -self.script.lease_ms
+                && self.is_calm(self.now - 5_000, self.now)
+            {
                 self.wrong("series", format!("after {id} comes {next}, and not {missed}"));
             }
             if self.retried.contains(&id) {
@@ -492,7 +536,13 @@ impl Reader<'_> {
     fn left(&mut self, id: TimerId, due_ms: i64, after: i64, is_series: bool, begun_by: Option<u64>) {
         let db_now = self.now + crate::network::EPOCH_MS;
         if due_ms < db_now - after - 20_000 {
-            self.wrong("left", format!("{id} is left, due {} ms ago, series {is_series}, begun by {begun_by:?}", db_now - due_ms));
+            self.wrong(
+                "left",
+                format!(
+                    "{id} is left, due {} ms ago, series {is_series}, begun by {begun_by:?}",
+                    db_now - due_ms
+                ),
+            );
         }
     }
 
@@ -516,7 +566,8 @@ impl Reader<'_> {
         if !is_true {
             self.wrong("answer", format!("call {call} is told {what:?}, which is not so"));
         }
-        let error = self.script.timeout_ms.min(self.script.lease_ms / 3) / 2 + self.script.lease_ms / 3_000 + 2;
+        let error =
+            self.script.timeout_ms.min(self.script.lease_ms / 3) / 2 + self.script.lease_ms / 3_000 + 2;
         if let (Told::Saved(id), Some(due_in_ms)) = (what, asked.due_in_ms) {
             let off = id.first_due().as_millisecond() - asked.db_ms - due_in_ms;
             let was_set = self.clock_set_at.values().any(|at| self.now - at < self.script.lease_ms)
@@ -529,8 +580,7 @@ impl Reader<'_> {
 }
 
 impl Asked {
-    fn note(&mut self, event: &Event, stands: &Stands) {
-        let _ = stands;
+    fn note(&mut self, event: &Event) {
         match event {
             Event::Saved { id, .. } => drop(self.saved.insert(*id)),
             Event::Dropped { .. } => self.was_removed = true,

@@ -93,32 +93,109 @@ pub(crate) struct Step {
 /// `by` is an instance, counted among those that run. Keys and payloads are named by numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Action {
-    Start { slot: usize, kinds: Vec<u8>, is_new: bool, has_zones: bool, clock_ms: i64, drift_ppm: i64 },
-    Stop { slot: usize, limit_ms: i64 },
-    Kill { slot: usize },
-    Freeze { slot: usize, ms: i64 },
-    SetClock { slot: usize, by_ms: i64 },
-    Cut { slot: usize, ms: i64 },
-    Flaky { slot: usize, ms: i64 },
-    SetDbClock { by_ms: i64 },
-    Slow { ms: i64 },
-    DeadRows { ms: i64 },
-    ServerDown { ms: i64 },
-    ReadOnly { ms: i64 },
+    Start {
+        slot: usize,
+        kinds: Vec<u8>,
+        is_new: bool,
+        has_zones: bool,
+        clock_ms: i64,
+        drift_ppm: i64,
+    },
+    Stop {
+        slot: usize,
+        limit_ms: i64,
+    },
+    Kill {
+        slot: usize,
+    },
+    Freeze {
+        slot: usize,
+        ms: i64,
+    },
+    SetClock {
+        slot: usize,
+        by_ms: i64,
+    },
+    Cut {
+        slot: usize,
+        ms: i64,
+    },
+    Flaky {
+        slot: usize,
+        ms: i64,
+    },
+    SetDbClock {
+        by_ms: i64,
+    },
+    Slow {
+        ms: i64,
+    },
+    DeadRows {
+        ms: i64,
+    },
+    ServerDown {
+        ms: i64,
+    },
+    ReadOnly {
+        ms: i64,
+    },
     /// The last commits are lost.
-    GoBack { by_ms: i64 },
-    Save { by: usize, key: u32, due_in_ms: i64, replaces: bool, job: Job },
-    SaveIn { key: u32, due_in_ms: i64, replaces: bool, job: Job, holds_ms: i64, commits: bool },
-    Every { by: usize, key: u32, minutes: i64, missed: u32, job: Job },
-    Cancel { by: usize, key: u32 },
+    GoBack {
+        by_ms: i64,
+    },
+    Save {
+        by: usize,
+        key: u32,
+        due_in_ms: i64,
+        replaces: bool,
+        job: Job,
+    },
+    SaveIn {
+        key: u32,
+        due_in_ms: i64,
+        replaces: bool,
+        job: Job,
+        holds_ms: i64,
+        commits: bool,
+    },
+    Every {
+        by: usize,
+        key: u32,
+        minutes: i64,
+        missed: u32,
+        job: Job,
+    },
+    Cancel {
+        by: usize,
+        key: u32,
+    },
     /// So many at once.
-    Crowd { by: usize, key: u32, count: usize },
-    CancelIn { key: u32, holds_ms: i64, commits: bool },
+    Crowd {
+        by: usize,
+        key: u32,
+        count: usize,
+    },
+    CancelIn {
+        key: u32,
+        holds_ms: i64,
+        commits: bool,
+    },
     /// Changes nothing, and holds the timer.
-    Hold { key: u32, holds_ms: i64 },
-    Move { by: usize, key: u32, due_in_ms: i64 },
-    RetryBuried { by: usize },
-    DeleteBuried { by: usize },
+    Hold {
+        key: u32,
+        holds_ms: i64,
+    },
+    Move {
+        by: usize,
+        key: u32,
+        due_in_ms: i64,
+    },
+    RetryBuried {
+        by: usize,
+    },
+    DeleteBuried {
+        by: usize,
+    },
 }
 
 /// A payload, and what its handler does.
@@ -150,9 +227,13 @@ impl Action {
         match self {
             Start { clock_ms, drift_ppm, .. } => *clock_ms != 0 || *drift_ppm != 0,
             Stop { .. } | Save { .. } | SaveIn { .. } | Every { .. } => false,
-            Cancel { .. } | Crowd { .. } | CancelIn { .. } | Hold { .. } | Move { .. } | RetryBuried { .. } | DeleteBuried { .. } => {
-                false
-            }
+            Cancel { .. }
+            | Crowd { .. }
+            | CancelIn { .. }
+            | Hold { .. }
+            | Move { .. }
+            | RetryBuried { .. }
+            | DeleteBuried { .. } => false,
             _ => true,
         }
     }
@@ -215,7 +296,14 @@ impl Draws {
         let clock_ms = if self.one_in(3) { self.random.i64(-600_000..=600_000) } else { 0 };
         let drift_ppm = if self.one_in(4) { self.random.i64(-300..=300) } else { 0 };
         let kinds = if self.one_in(4) { vec![self.random.u8(0..3)] } else { vec![0, 1, 2] };
-        Action::Start { slot, kinds, is_new: !self.one_in(4), has_zones: !self.one_in(6), clock_ms, drift_ppm }
+        Action::Start {
+            slot,
+            kinds,
+            is_new: !self.one_in(4),
+            has_zones: !self.one_in(6),
+            clock_ms,
+            drift_ppm,
+        }
     }
 
     fn fault(&mut self, slots: usize) -> Action {
@@ -251,7 +339,12 @@ impl Draws {
                 let most = (self.span / MINUTE / 20).max(2);
                 let minutes = 1 + self.small(most);
                 // Its runs do not bury it, so that it goes on.
-                let job = Job { ends: Ends::Done, takes_ms: job.takes_ms.min(2_000), fails: job.fails.min(1), ..job };
+                let job = Job {
+                    ends: Ends::Done,
+                    takes_ms: job.takes_ms.min(2_000),
+                    fails: job.fails.min(1),
+                    ..job
+                };
                 Every { by, key, minutes, missed: self.random.u32(0..3), job }
             }
             14 | 15 => Cancel { by, key },
@@ -278,7 +371,8 @@ impl Script {
 
     /// A week with eight instances.
     pub(crate) fn week(seed: u64) -> Self {
-        let draws = Draws { random: fastrand::Rng::with_seed(seed), span: 7 * DAY, lease: 2 * HOUR, numbers: 0 };
+        let draws =
+            Draws { random: fastrand::Rng::with_seed(seed), span: 7 * DAY, lease: 2 * HOUR, numbers: 0 };
         Self::drawn(seed, draws, 8, 80)
     }
 

@@ -46,10 +46,23 @@ pub(crate) fn shrunk(script: &Script, fails: impl Fn(&Script) -> bool) -> Script
 fn plainer(action: &Action) -> Vec<Action> {
     let mut plainer = Vec::new();
     if let Action::Start { slot, .. } = action {
-        plainer.push(Action::Start { slot: *slot, kinds: vec![0, 1, 2], is_new: true, has_zones: true, clock_ms: 0, drift_ppm: 0 });
+        plainer.push(Action::Start {
+            slot: *slot,
+            kinds: vec![0, 1, 2],
+            is_new: true,
+            has_zones: true,
+            clock_ms: 0,
+            drift_ppm: 0,
+        });
     }
     if let Action::Save { by, key, due_in_ms, replaces, job } = action {
-        let job = crate::script::Job { fails: 0, takes_ms: 0, is_new: false, ends: crate::script::Ends::Done, ..job.clone() };
+        let job = crate::script::Job {
+            fails: 0,
+            takes_ms: 0,
+            is_new: false,
+            ends: crate::script::Ends::Done,
+            ..job.clone()
+        };
         plainer.push(Action::Save { by: *by, key: *key, due_in_ms: *due_in_ms, replaces: *replaces, job });
     }
     plainer

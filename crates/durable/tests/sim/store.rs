@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
-    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal,
+    Renewed, Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
@@ -146,9 +146,14 @@ impl Client {
         let wire = &self.0.wire;
         wire.thawed().await;
         let asked = async {
-            let _connection = if let Some(connections) = connections { Some(connections.acquire().await) } else { None };
+            let _connection =
+                if let Some(connections) = connections { Some(connections.acquire().await) } else { None };
             wire.send(move |db, fails| {
-                if writes && fails == Some(Fails::ReadOnly) { Some(Err(Failed::ReadOnly)) } else { statement(db) }
+                if writes && fails == Some(Fails::ReadOnly) {
+                    Some(Err(Failed::ReadOnly))
+                } else {
+                    statement(db)
+                }
             })
             .await
         };
@@ -164,7 +169,10 @@ impl Client {
         self.ask_within(self.0.timeout, true, statement).await
     }
 
-    async fn read<T: Send + 'static>(&self, mut statement: impl FnMut(&mut Db) -> T + Send + 'static) -> Result<T> {
+    async fn read<T: Send + 'static>(
+        &self,
+        mut statement: impl FnMut(&mut Db) -> T + Send + 'static,
+    ) -> Result<T> {
         self.ask_within(self.0.timeout, false, move |db| Some(Ok(statement(db)))).await
     }
 
@@ -228,7 +236,8 @@ impl Client {
         let is_of_database = self.0.wire.world().has(Lack::HintsByDatabase);
         let now_ms = if is_of_database { self.now_ms(epoch) } else { self.0.wire.wall_ms() };
         let state = self.state();
-        let is_of_the_only_one = state.owned.len() == 1 && state.owned.values().all(|own| own.shards.contains(&shard));
+        let is_of_the_only_one =
+            state.owned.len() == 1 && state.owned.values().all(|own| own.shards.contains(&shard));
         drop(state);
         if due_ms - now_ms < SOON_MS && !is_of_the_only_one {
             self.notify(shard, due_ms);
@@ -262,7 +271,8 @@ impl Client {
             return false;
         }
         let told = move |db: &mut Db| {
-            let both = |(shard, (from, to)): (&u64, &(i64, i64))| [Some((*shard, *from)), Some((*shard, *to))];
+            let both =
+                |(shard, (from, to)): (&u64, &(i64, i64))| [Some((*shard, *from)), Some((*shard, *to))];
             db.notes.extend(notes.iter().flat_map(both));
             Some(Ok(()))
         };
@@ -454,7 +464,8 @@ impl Store for Client {
         let who = Who { epoch, token: own.token };
         let is_own = self.0.wire.world().has(Lack::LeaseConnection);
         let connections = if is_own { None } else { Some(&self.0.connections) };
-        let lease = self.ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from)))).await?;
+        let lease =
+            self.ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from)))).await?;
         let Some(lease) = lease else {
             self.state().owned.remove(&epoch);
             self.state().is_listening = false;
@@ -495,7 +506,10 @@ impl Store for Client {
     }
 
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
-        self.state().owned.get(&owner.epoch).is_some_and(|own| own.shards.contains(&shard(timer.id().unique())))
+        self.state()
+            .owned
+            .get(&owner.epoch)
+            .is_some_and(|own| own.shards.contains(&shard(timer.id().unique())))
     }
 
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
