@@ -358,7 +358,7 @@ async fn given_up<T>(reply: &mut oneshot::Sender<T>, world: &World) {
     if world.has(Lack::CancelsStatements) {
         reply.closed().await;
     } else {
-        pending().await
+        pending::<()>().await;
     }
 }
 

@@ -306,10 +306,8 @@ impl Reader<'_> {
                     row.is_ending = true;
                 }
             }
-            Event::Dropped { id, .. } => {
-                if self.row(*id).is_some() {
-                    self.stands.rows.remove(&id.unique());
-                }
+            Event::Dropped { id, .. } if self.row(*id).is_some() => {
+                self.stands.rows.remove(&id.unique());
             }
             Event::Retried { id, name, due_ms } => {
                 self.failed.remove(id);
@@ -459,6 +457,7 @@ impl Reader<'_> {
         }
     }
 
+    #[allow(clippy::too_many_arguments, reason = "the parts of one event")]
     fn settled(
         &mut self,
         id: TimerId,

@@ -294,7 +294,8 @@ impl Client {
         let is_empty = self.state().heard.is_empty();
         match once_more {
             Some(at) if is_empty => {
-                if tokio::time::timeout_at(at, hears.notified()).await.is_err() {
+                let is_time = tokio::time::timeout_at(at, hears.notified()).await.is_err();
+                if is_time {
                     self.state().once_more = None;
                     let now = self.now_ms(owner.epoch);
                     return Some(Hint::Saved(timestamp(now - GRACE_MS), timestamp(now + SOON_MS)));
@@ -394,7 +395,7 @@ impl Store for Client {
                 series.rule = series.rule.replace(NOWHERE, " in UTC");
             }
         }
-        let nears: Vec<Option<Near>> = ends.iter().map(|ended| stored_by(ended)).collect();
+        let nears: Vec<Option<Near>> = ends.iter().map(stored_by).collect();
         let who = self.who(owner);
         let mut answers = self.write_in_time(owner, move |db| db.settle(who, ends.clone())).await?;
         for answer in &mut answers {
