@@ -1,0 +1,683 @@
+//! The database: the meaning of the SQL of `PostgresStore`, over ordered maps. Pure: it is told the time, and who asks.
+//!
+//! A call that has to wait for a lock answers `None`, and is made again when a transaction has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use timingwheel_durable::store::{
+    Ask, Begun, Buried, Change, Counts, Ended, Failure, Loaded, Move, Near, NewTimer, Page, Removal, Saved,
+    Series, Settled, State, Stored, Taken, ToBegin, Which,
+};
+use timingwheel_durable::{Place, TimerId};
+
+use crate::history::{Event, History, needs, number_in};
+use crate::script::Lack;
+
+pub(crate) const SHARDS: u64 = 64;
+
+/// The first lease: an instance that has not heard of its join does not keep shards for long.
+const FIRST_LEASE_MS: i64 = 5_000;
+
+/// An owner, and what tells it from another one of that epoch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) epoch: u64,
+    pub(crate) token: u64,
+}
+
+/// An instance, as the tables have it.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) expires_at: i64,
+    pub(crate) works: bool,
+    /// After a restore, two instances may have one epoch.
+    token: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    timer: Near,
+    kind: String,
+    payload: Vec<u8>,
+    key: Option<String>,
+    series: Option<Series>,
+    attempts: u32,
+    crashes: u32,
+    failures: Vec<Failure>,
+    ending: bool,
+    version: u32,
+    begun_by: Option<u64>,
+}
+
+impl Row {
+    fn new(timer: NewTimer) -> Self {
+        let NewTimer { id, kind, payload, key, series, .. } = timer;
+        let (timer, failures) = (id.into(), Vec::new());
+        Self {
+            timer,
+            kind,
+            payload,
+            key,
+            series,
+            attempts: 0,
+            crashes: 0,
+            failures,
+            ending: false,
+            version: 0,
+            begun_by: None,
+        }
+    }
+
+    fn stored(&self) -> Stored {
+        let state = match self.begun_by {
+            Some(epoch) => State::Begun { epoch, attempt: self.attempts },
+            None => State::Stored,
+        };
+        Stored {
+            timer: self.timer,
+            kind: self.kind.clone(),
+            payload: self.payload.clone(),
+            key: self.key.clone(),
+            series: self.series.clone(),
+            attempts: self.attempts,
+            crashes: self.crashes,
+            failures: self.failures.clone(),
+            ending: self.ending,
+            version: self.version,
+            state,
+        }
+    }
+
+    /// Its instance is gone: the attempt counts apart, and the timer is stored.
+    fn crash(&mut self) {
+        if self.begun_by.take().is_some() {
+            self.crashes += 1;
+            self.note(self.attempts, Some("its process ended before it answered".to_owned()));
+        }
+    }
+
+    fn note(&mut self, attempt: u32, error: Option<String>) {
+        self.failures.extend(error.map(|error| Failure { attempt, error }));
+        self.failures = self.failures.split_off(self.failures.len().saturating_sub(10));
+    }
+}
+
+pub(crate) fn shard(unique: u64) -> u64 {
+    unique % SHARDS
+}
+
+/// What a snapshot has.
+#[derive(Clone, Default)]
+pub(crate) struct Tables {
+    epochs: u64,
+    numbers: u64,
+    pub(crate) members: BTreeMap<u64, Member>,
+    pub(crate) owners: BTreeMap<u64, u64>,
+    rows: BTreeMap<Place, Row>,
+    places: BTreeMap<u64, Place>,
+    keys: BTreeMap<String, Place>,
+    buried: BTreeMap<TimerId, (Row, String)>,
+}
+
+/// How often the rules of the simulation run: a divisor of an hour or of a day, by UTC.
+fn every_ms(rule: &str) -> Option<i64> {
+    let fields = rule.strip_prefix("cron ")?.split(' ').take(2);
+    let steps: Vec<i64> =
+        fields.map(|field| field.strip_prefix("*/").and_then(|n| n.parse().ok()).unwrap_or(1)).collect();
+    if rule.starts_with("cron 0 ") { Some(steps[1] * 3_600_000) } else { Some(steps[0] * 60_000) }
+}
+
+/// The answer to a renewal.
+pub(crate) struct Lease {
+    pub(crate) shards: BTreeSet<u64>,
+    pub(crate) others_ms: Option<i64>,
+    pub(crate) taken: u32,
+    pub(crate) first_due: Option<Timestamp>,
+    pub(crate) now_ms: i64,
+}
+
+/// A name that an open transaction holds: the number of a timer, or a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lock {
+    Timer(u64),
+    Key(String),
+}
+
+#[derive(Default)]
+pub(crate) struct Db {
+    pub(crate) tables: Tables,
+    /// By the database's clock.
+    pub(crate) now_ms: i64,
+    /// Which instance of the world asks.
+    pub(crate) asks: usize,
+    pub(crate) locks: BTreeSet<Lock>,
+    /// Notes for whoever listens: a shard and a due time, or `None` if the shards are shared out anew.
+    pub(crate) notes: Vec<Option<(u64, i64)>>,
+    pub(crate) history: History,
+    pub(crate) lacks: Option<Lack>,
+}
+
+impl Db {
+    pub(crate) fn has(&self, part: Lack) -> bool {
+        self.lacks != Some(part)
+    }
+
+    fn log(&mut self, event: Event) {
+        self.history.push(event);
+    }
+
+    // Instances.
+
+    fn share_out(&mut self) -> u32 {
+        let shares_all = self.has(Lack::ShareAll);
+        let tables = &mut self.tables;
+        let held = |epoch: u64| tables.owners.values().filter(|owner| **owner == epoch).count();
+        let mut alive: Vec<(u64, usize)> =
+            tables.members.iter().filter(|(_, m)| m.works).map(|(epoch, _)| (*epoch, held(*epoch))).collect();
+        alive.sort_by_key(|(epoch, held)| (usize::MAX - held, *epoch));
+        let (all, count) = (64, alive.len());
+        let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut wants: Vec<(usize, u64)> = Vec::new();
+        for (rank, (epoch, _)) in alive.iter().enumerate() {
+            let quota = all / count + usize::from(rank < all % count && shares_all);
+            let own: Vec<u64> = tables
+                .owners
+                .iter()
+                .filter(|(_, owner)| *owner == epoch)
+                .map(|(s, _)| *s)
+                .take(quota)
+                .collect();
+            wants.extend((1..=quota - own.len()).map(|g| (g, *epoch)));
+            kept.extend(own.into_iter().map(|shard| (shard, *epoch)));
+        }
+        wants.sort_unstable();
+        let free: Vec<u64> = (0..SHARDS).filter(|shard| !kept.contains_key(shard)).collect();
+        kept.extend(free.into_iter().zip(wants).map(|(shard, (_, epoch))| (shard, epoch)));
+        let changes = (0..SHARDS).filter(|s| tables.owners.get(s) != kept.get(s)).count();
+        tables.owners = kept;
+        if changes > 0 && self.has(Lack::ShareHints) {
+            self.notes.push(None);
+        }
+        u32::try_from(changes).unwrap_or(0)
+    }
+
+    fn remove_the_dead(&mut self) -> u32 {
+        let now = self.now_ms;
+        let dead: Vec<u64> =
+            self.tables.members.iter().filter(|(_, m)| m.expires_at < now).map(|(epoch, _)| *epoch).collect();
+        let mut shards = 0;
+        for epoch in dead {
+            self.tables.members.remove(&epoch);
+            shards += self.tables.owners.values().filter(|owner| **owner == epoch).count();
+            self.log(Event::Gone { epoch, why: "expired" });
+        }
+        u32::try_from(shards).unwrap_or(0)
+    }
+
+    pub(crate) fn join(&mut self, lease_ms: i64, works: bool, token: u64) -> u64 {
+        self.tables.epochs += 1;
+        let epoch = self.tables.epochs;
+        self.remove_the_dead();
+        let first_ms = if self.has(Lack::FirstLease) { lease_ms.min(FIRST_LEASE_MS) } else { lease_ms };
+        self.tables.members.insert(epoch, Member { expires_at: self.now_ms + first_ms, works, token });
+        self.log(Event::Joined { inst: self.asks, epoch });
+        self.share_out();
+        epoch
+    }
+
+    fn is_member(&self, who: Who) -> bool {
+        let has_tokens = self.has(Lack::Token);
+        self.tables.members.get(&who.epoch).is_some_and(|member| member.token == who.token || !has_tokens)
+    }
+
+    /// `None` if the instance is none any more.
+    pub(crate) fn renew(&mut self, who: Who, lease_ms: i64, from: Option<Timestamp>) -> Option<Lease> {
+        let (now, epoch) = (self.now_ms, who.epoch);
+        let (is_member, lengthens) = (self.is_member(who), self.has(Lack::RenewLengthens));
+        let member = self.tables.members.get_mut(&epoch).filter(|_| is_member)?;
+        if lengthens {
+            member.expires_at = now + lease_ms;
+        }
+        let members = &self.tables.members;
+        let is_unshared = self.tables.owners.len() < 64 && members.values().any(|member| member.works);
+        let mut taken = 0;
+        if (members.values().any(|member| member.expires_at < now) && self.has(Lack::RenewRemoves))
+            || is_unshared
+        {
+            taken = if self.has(Lack::RenewRemoves) { self.remove_the_dead() } else { 0 };
+            self.share_out();
+        }
+        let others = self.tables.members.iter().filter(|(other, _)| **other != epoch);
+        let others_ms = others.map(|(_, member)| member.expires_at - now).min();
+        let shards: BTreeSet<u64> = if !self.has(Lack::RenewShares) {
+            (0..SHARDS).collect()
+        } else {
+            self.tables.owners.iter().filter(|(_, owner)| **owner == epoch).map(|(shard, _)| *shard).collect()
+        };
+        let first_due = from.and_then(|from| {
+            let is_pending = |row: &&Row| {
+                row.timer.due() >= from
+                    && row.begun_by != Some(epoch)
+                    && shards.contains(&shard(row.timer.id().unique()))
+            };
+            self.tables.rows.values().find(is_pending).map(|row| row.timer.due())
+        });
+        Some(Lease { shards, others_ms, taken, first_due, now_ms: now })
+    }
+
+    pub(crate) fn leave(&mut self, who: Who) -> u64 {
+        let (mut given_back, epoch) = (0, who.epoch);
+        if !self.is_member(who) {
+            return 0;
+        }
+        {
+            let tables = &self.tables;
+            let begun: Vec<Place> = tables
+                .rows
+                .iter()
+                .filter(|(_, row)| row.begun_by == Some(epoch))
+                .map(|(at, _)| *at)
+                .collect();
+            for at in begun {
+                let Some(row) = self.tables.rows.get_mut(&at) else { continue };
+                if self.locks.contains(&Lock::Timer(row.timer.id().unique())) {
+                    continue;
+                }
+                given_back += 1;
+                row.crash();
+                if row.ending {
+                    let id = row.timer.id();
+                    self.remove(at);
+                    self.log(Event::Dropped { id, why: "cancelled, and given back" });
+                }
+            }
+        }
+        if self.tables.members.remove(&epoch).is_some() {
+            self.log(Event::Gone { epoch, why: "left" });
+            self.share_out();
+        }
+        given_back
+    }
+
+    // Rows.
+
+    fn is_locked(&self, row: &Row) -> bool {
+        self.locks.contains(&Lock::Timer(row.timer.id().unique()))
+    }
+
+    fn runs(&self, row: &Row) -> bool {
+        row.begun_by.is_some_and(|epoch| self.tables.members.contains_key(&epoch))
+    }
+
+    fn insert(&mut self, row: Row) {
+        let at = row.timer.place();
+        if let Some(key) = &row.key {
+            self.tables.keys.insert(key.clone(), at);
+        }
+        self.tables.places.insert(row.timer.id().unique(), at);
+        self.tables.rows.insert(at, row);
+    }
+
+    fn remove(&mut self, at: Place) -> Option<Row> {
+        let row = self.tables.rows.remove(&at)?;
+        if let Some(key) = &row.key {
+            self.tables.keys.remove(key);
+        }
+        self.tables.places.remove(&row.timer.id().unique());
+        Some(row)
+    }
+
+    fn find(&self, which: &Which) -> Option<&Row> {
+        let at = match which {
+            Which::Id(id) => self.tables.places.get(&id.unique()),
+            Which::Key(key) => self.tables.keys.get(key),
+        };
+        let row = self.tables.rows.get(at?)?;
+        let is_it = !matches!(which, Which::Id(id) if row.timer.id() != *id);
+        is_it.then_some(row)
+    }
+
+    /// Where it stands, of this due time.
+    fn at(&self, timer: Near) -> Option<&Row> {
+        self.tables.rows.get(&timer.place()).filter(|row| row.timer == timer)
+    }
+
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.tables.numbers += 1;
+        1 << 62 | self.tables.numbers << 6 | self.tables.numbers.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
+    }
+
+    pub(crate) fn save(&mut self, timers: &[NewTimer]) -> Option<Vec<Saved>> {
+        // The locks of one statement are all had, or the statement waits.
+        for timer in timers {
+            let Some(key) = &timer.key else { continue };
+            let holder = self.find(&Which::Key(key.clone()));
+            if self.locks.contains(&Lock::Key(key.clone())) || holder.is_some_and(|row| self.is_locked(row)) {
+                return None;
+            }
+        }
+        Some(timers.iter().map(|timer| self.save_one(timer.clone())).collect())
+    }
+
+    fn save_new(&mut self, timer: NewTimer) {
+        let (id, n, needs) = (timer.id, number_in(&timer.payload), needs(&timer.payload));
+        let is_series = timer.series.is_some();
+        self.log(Event::Saved { inst: self.asks, id, n, key: timer.key.clone(), is_series, needs });
+        self.insert(Row::new(timer));
+    }
+
+    fn save_one(&mut self, timer: NewTimer) -> Saved {
+        let id = timer.id;
+        let Some(key) = timer.key.clone() else {
+            self.save_new(timer);
+            return Saved::Stored(id);
+        };
+        let mut holder = self.find(&Which::Key(key.clone())).cloned();
+        if let Some(row) = holder.take_if(|row| row.ending && row.begun_by.is_none()) {
+            self.remove(row.timer.place());
+            self.log(Event::Dropped { id: row.timer.id(), why: "cancelled before" });
+        }
+        let Some(mut old) = holder else {
+            if timer.is_over {
+                return Saved::Over { dropped: None };
+            }
+            self.save_new(timer);
+            return Saved::Stored(id);
+        };
+        if !timer.replaces {
+            return Saved::KeyTaken(old.timer.id());
+        }
+        let runs = self.runs(&old);
+        let rules = old.series.as_ref().zip(timer.series.as_ref());
+        let is_same = !old.ending && rules.is_some_and(|(one, two)| one.rule == two.rule);
+        if is_same
+            && rules.is_some_and(|(one, two)| one.missed == two.missed)
+            && old.payload == timer.payload
+            && old.kind == timer.kind
+        {
+            return Saved::Kept(old.timer.id());
+        }
+        let at = old.timer.place();
+        if is_same || (runs && rules.is_some()) {
+            let (n, needs) = (number_in(&timer.payload), needs(&timer.payload));
+            let series = match (is_same, old.series.take(), timer.series) {
+                (true, Some(mut stands), Some(new)) => {
+                    stands.missed = new.missed;
+                    Some(stands)
+                }
+                (_, _, new) => new,
+            };
+            (old.series, old.kind, old.payload, old.ending) = (series, timer.kind, timer.payload, false);
+            if !runs {
+                old.crash();
+            }
+            old.version += 1;
+            let id = old.timer.id();
+            self.tables.rows.insert(at, old);
+            self.log(Event::Updated { id, n, needs });
+            return Saved::Updated(id);
+        }
+        if runs && timer.is_over {
+            return Saved::Over { dropped: None };
+        }
+        if runs {
+            let begun = old.timer.id();
+            self.tables.keys.remove(&key);
+            (old.key, old.ending) = (None, true);
+            old.version += 1;
+            self.tables.rows.insert(at, old);
+            self.log(Event::Ending { id: begun });
+            self.save_new(timer);
+            return Saved::Follows { id, begun };
+        }
+        self.remove(at);
+        self.log(Event::Dropped { id: old.timer.id(), why: "replaced" });
+        if timer.is_over {
+            return Saved::Over { dropped: Some(old.timer) };
+        }
+        self.save_new(timer);
+        Saved::Replaced { id, dropped: old.timer }
+    }
+
+    pub(crate) fn cancel(&mut self, which: &Which) -> Option<Removal> {
+        if matches!(which, Which::Key(key) if self.locks.contains(&Lock::Key(key.clone()))) {
+            return None;
+        }
+        let Some(row) = self.find(which) else { return Some(Removal::NotFound) };
+        if self.is_locked(row) {
+            return None;
+        }
+        let (at, timer, attempts) = (row.timer.place(), row.timer, row.attempts);
+        if !self.runs(row) {
+            self.remove(at);
+            self.log(Event::Dropped { id: timer.id(), why: "cancelled" });
+            return Some(Removal::Removed(timer));
+        }
+        if let Some(row) = self.tables.rows.get_mut(&at).filter(|row| !row.ending) {
+            row.ending = true;
+            row.version += 1;
+            self.log(Event::Ending { id: timer.id() });
+        }
+        Some(Removal::Running(timer.id(), attempts))
+    }
+
+    pub(crate) fn reschedule(&mut self, which: &Which, due: Timestamp) -> Option<Move> {
+        if matches!(which, Which::Key(key) if self.locks.contains(&Lock::Key(key.clone()))) {
+            return None;
+        }
+        let Some(row) = self.find(which) else { return Some(Move::NotFound) };
+        if self.is_locked(row) {
+            return None;
+        }
+        let from = row.timer;
+        if self.runs(row) {
+            return Some(Move::Running(from.id(), row.attempts));
+        }
+        if row.ending {
+            return Some(Move::NotFound);
+        }
+        let to = Near::new(from.id(), due);
+        if let Some(mut row) = self.remove(from.place()) {
+            (row.timer, row.begun_by) = (to, None);
+            self.insert(row);
+        }
+        self.log(Event::Moved { id: from.id(), due_ms: to.due().as_millisecond() });
+        Some(Move::Moved { from, to })
+    }
+
+    pub(crate) fn unbury(&mut self, id: TimerId, due: Option<Timestamp>) -> Option<Taken> {
+        let Some((row, _)) = self.tables.buried.get(&id) else { return Some(Taken::NotFound) };
+        let Some(due) = due else {
+            self.tables.buried.remove(&id);
+            self.log(Event::Dropped { id, why: "deleted" });
+            return Some(Taken::Deleted);
+        };
+        let is_series = row.series.is_some() && self.has(Lack::PlainRetry);
+        if let Some(key) = row.key.as_ref().filter(|_| !is_series) {
+            if self.locks.contains(&Lock::Key(key.clone())) {
+                return None;
+            }
+            if let Some(holder) = self.find(&Which::Key(key.clone())) {
+                return Some(Taken::KeyTaken(holder.timer.id()));
+            }
+        }
+        let (mut row, _) = self.tables.buried.remove(&id)?;
+        // A run of a series is a plain timer from here on.
+        let name = if is_series { TimerId::new(id.first_due(), self.next_number()) } else { id };
+        if is_series {
+            (row.key, row.series) = (None, None);
+        }
+        row.timer = Near::new(name, due);
+        (row.attempts, row.crashes, row.begun_by, row.ending, row.version) = (0, 0, None, false, 0);
+        let timer = row.timer;
+        self.insert(row);
+        self.log(Event::Retried { id, name, due_ms: due.as_millisecond() });
+        Some(Taken::Stored(timer))
+    }
+
+    // Attempts.
+
+    pub(crate) fn load(&self, who: Who, ask: &Ask) -> Loaded {
+        let epoch = who.epoch;
+        if !self.is_member(who) {
+            return Loaded::lost();
+        }
+        let is_mine = |row: &&Row| self.tables.owners.get(&shard(row.timer.id().unique())) == Some(&epoch);
+        let mut rest = self
+            .tables
+            .rows
+            .range((std::ops::Bound::Excluded(ask.after), std::ops::Bound::Unbounded))
+            .map(|(_, row)| row)
+            .filter(is_mine)
+            .peekable();
+        let mut end = ask.after.max(Place::last_of(ask.until));
+        let (mut timers, mut looked_at) = (Vec::new(), 0);
+        while let Some(row) = rest.next_if(|row| row.timer.due() <= ask.until) {
+            looked_at += 1;
+            if ask.kinds.contains(&row.kind) && !self.runs(row) {
+                timers.push(row.timer);
+            }
+            if timers.len() == ask.limit || looked_at == ask.limit.saturating_mul(4) {
+                if rest.peek().is_some() {
+                    end = row.timer.place();
+                }
+                break;
+            }
+        }
+        Loaded { timers, end, next_due: rest.peek().map(|row| row.timer.due()), lost: false }
+    }
+
+    pub(crate) fn begin(&mut self, who: Who, ask: &ToBegin) -> Vec<Begun> {
+        let epoch = who.epoch;
+        if !self.is_member(who) {
+            return vec![Begun::Lost; ask.timers.len()];
+        }
+        ask.timers.iter().map(|near| self.begin_one(epoch, *near, ask)).collect()
+    }
+
+    fn begin_one(&mut self, epoch: u64, near: Near, ask: &ToBegin) -> Begun {
+        let is_mine = self.tables.owners.get(&shard(near.id().unique())) == Some(&epoch);
+        let Some(row) = self.at(near).filter(|row| ask.kinds.contains(&row.kind)) else { return Begun::Gone };
+        let is_begun = row.begun_by == Some(epoch);
+        let runs = self.runs(row) && !is_begun && self.has(Lack::BeginsOnce);
+        if runs || !(is_mine || is_begun || !self.has(Lack::BeginsOwnShards)) {
+            return Begun::Gone;
+        }
+        if self.is_locked(row) {
+            return Begun::Locked;
+        }
+        let id = near.id();
+        // It was given back, or its process has died.
+        if row.ending && !is_begun && (row.begun_by.is_none() || self.has(Lack::CancelledAndDied)) {
+            self.remove(near.place());
+            self.log(Event::Dropped { id, why: "cancelled before" });
+            return Begun::Cancelled;
+        }
+        let Some(row) = self.tables.rows.get_mut(&near.place()) else { return Begun::Gone };
+        if !is_begun {
+            row.crash();
+            row.attempts += 1;
+            row.begun_by = Some(epoch);
+        }
+        let (stored, attempt) = (row.stored(), row.attempts);
+        self.log(Event::Begun { inst: self.asks, epoch, id, attempt });
+        Begun::Yours(Box::new(stored))
+    }
+
+    pub(crate) fn settle(&mut self, who: Who, ends: Vec<Ended>) -> Vec<Settled> {
+        if !self.is_member(who) {
+            return vec![Settled::Lost; ends.len()];
+        }
+        ends.into_iter().map(|ended| self.settle_one(who.epoch, ended)).collect()
+    }
+
+    pub(crate) fn settle_one(&mut self, epoch: u64, ended: Ended) -> Settled {
+        if !self.tables.members.contains_key(&epoch) {
+            return Settled::Lost;
+        }
+        let Ended { timer, attempt, version, change } = ended;
+        let begun_by = (attempt > 0).then_some(epoch);
+        let found = self.at(timer).filter(|row| {
+            (row.begun_by == begun_by || !self.has(Lack::SettlesOwn)) && row.attempts == attempt
+        });
+        let Some(row) = found else { return Settled::Gone };
+        if self.is_locked(row) {
+            return Settled::Locked;
+        }
+        if row.version != version && self.has(Lack::SettlesVersion) {
+            return Settled::Changed(Box::new(row.stored()));
+        }
+        let Some(mut row) = self.remove(timer.place()) else { return Settled::Gone };
+        let (id, inst, is_series, db_ms) = (timer.id(), self.asks, row.series.is_some(), self.now_ms);
+        let (put, told) = match change {
+            Change::Delete => (None, "deleted"),
+            Change::Put(put) => {
+                row.note(attempt, put.error.clone());
+                (Some(put), "stored")
+            }
+            Change::Bury { reason, next, was_called } => {
+                let mut buried = row.clone();
+                if was_called {
+                    buried.note(attempt, Some(reason.clone()));
+                } else {
+                    // It was buried before its handler was called.
+                    buried.attempts -= 1;
+                }
+                if buried.ending {
+                    buried.series = None;
+                }
+                self.tables.buried.insert(id, (buried, reason));
+                (next, "buried")
+            }
+        };
+        let every_ms = put.as_ref().and_then(|put| every_ms(&put.series.as_ref()?.rule));
+        let next = put.as_ref().map(|put| (put.timer.id(), put.timer.due().as_millisecond(), put.attempts));
+        if let Some(put) = put {
+            if put.timer.id() != id {
+                row.failures.clear();
+                row.crashes = 0;
+            }
+            (row.timer, row.series, row.attempts, row.begun_by) = (put.timer, put.series, put.attempts, None);
+            self.insert(row);
+        }
+        self.log(Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms });
+        Settled::Done
+    }
+
+    // Reads.
+
+    pub(crate) fn get(&self, which: &Which) -> Option<Stored> {
+        self.find(which).map(Row::stored)
+    }
+
+    pub(crate) fn list(&self, page: &Page) -> Vec<Stored> {
+        let is_listed = |row: &Row| {
+            page.kind.as_ref().is_none_or(|kind| *kind == row.kind)
+                && (!page.only_series || row.series.is_some())
+        };
+        if page.buried {
+            let buried = self.tables.buried.values().filter(|(row, _)| is_listed(row));
+            let stored = buried.map(|(row, reason)| {
+                let state = State::Buried(Buried { reason: reason.clone() });
+                Stored { timer: row.timer.id().into(), state, ..row.stored() }
+            });
+            return stored.filter(|stored| stored.timer.place() > page.after).take(page.limit).collect();
+        }
+        let from = (std::ops::Bound::Excluded(page.after), std::ops::Bound::Unbounded);
+        let rows = self.tables.rows.range(from).map(|(_, row)| row).filter(|row| is_listed(row));
+        rows.take(page.limit).map(Row::stored).collect()
+    }
+
+    pub(crate) fn count(&self) -> Counts {
+        let rows = self.tables.rows.len() as u64;
+        let begun = self.tables.rows.values().filter(|row| row.begun_by.is_some()).count() as u64;
+        Counts { stored: rows - begun, begun, buried: self.tables.buried.len() as u64 }
+    }
+
+    /// Whether a transaction that changes these would wait.
+    pub(crate) fn waits(&self, which: &Which) -> bool {
+        let key = matches!(which, Which::Key(key) if self.locks.contains(&Lock::Key(key.clone())));
+        key || self.find(which).is_some_and(|row| self.is_locked(row))
+    }
+}

@@ -1,0 +1,665 @@
+//! Lets a script happen: starts and ends instances, makes the calls of users, and has handlers that do as their payloads say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use timingwheel::TimingWheel;
+use timingwheel_calendar::Cron;
+use timingwheel_durable::store::{Change, Ended, Near, NewTimer, Page, Removal, Saved, Settled, Which};
+use timingwheel_durable::{
+    Answer, Backoff, Builder, Cancelled, Durable, Error, HandlerResult, Kind, Missed, Moved, Run, TimerId,
+};
+use tokio::time::{sleep, sleep_until, timeout};
+
+use crate::db::Lock;
+use crate::history::{Event, History, Told};
+use crate::network::{Wire, World, lock, ms};
+use crate::script::{Action, Ends, Job, Lack, Script};
+use crate::store::{Client, Failed};
+
+/// A payload of the kind `K`, as a program reads it that knows the new shape or not.
+#[derive(Serialize, Deserialize)]
+struct Order<const K: u8, const NEW: bool> {
+    job: Job,
+    shape: Shape<NEW>,
+}
+
+struct Shape<const NEW: bool>(bool);
+
+impl<const NEW: bool> Serialize for Shape<NEW> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(if self.0 { "new" } else { "old" })
+    }
+}
+
+impl<'de, const NEW: bool> Deserialize<'de> for Shape<NEW> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let is_new = String::deserialize(from)? == "new";
+        if is_new && !NEW {
+            return Err(serde::de::Error::unknown_variant("new", &["old"]));
+        }
+        Ok(Self(is_new))
+    }
+}
+
+impl<const K: u8, const NEW: bool> Kind for Order<K, NEW> {
+    const KIND: &'static str = kind(K);
+}
+
+const fn kind(kind: u8) -> &'static str {
+    match kind {
+        0 => "a",
+        1 => "b",
+        _ => "c",
+    }
+}
+
+fn payload(job: &Job) -> Vec<u8> {
+    let order: Order<0, true> = Order { job: job.clone(), shape: Shape(job.is_new) };
+    serde_json::to_vec(&order).expect("a payload is JSON")
+}
+
+fn key(key: u32) -> String {
+    format!("k{key}")
+}
+
+/// An open transaction, which holds locks until it ends in whatever way.
+struct Open {
+    world: Arc<World>,
+    generation: u64,
+    locks: Vec<Lock>,
+}
+
+impl Open {
+    /// Waits until nobody else has the timer of this name, or the key.
+    async fn begin(world: &Arc<World>, which: &Which) -> Self {
+        let mut open = Self { world: Arc::clone(world), generation: 0, locks: Vec::new() };
+        loop {
+            let released = world.released.notified();
+            open.generation = lock(&world.faults).generation;
+            let is_up = world.now() >= lock(&world.faults).down;
+            {
+                let mut db = lock(&world.db);
+                if is_up && !db.waits(which) {
+                    open.locks = db
+                        .get(which)
+                        .map(|stored| Lock::Timer(stored.timer.id().unique()))
+                        .into_iter()
+                        .collect();
+                    if let Which::Key(key) = which {
+                        open.locks.push(Lock::Key(key.clone()));
+                    }
+                    db.locks.extend(open.locks.iter().cloned());
+                    return open;
+                }
+            }
+            if *world.over.borrow() {
+                return open;
+            } else if is_up {
+                released.await;
+            } else {
+                sleep(ms(500)).await;
+            }
+        }
+    }
+
+    /// Does all of it at once. `None`: the server has ended it before.
+    fn commit<T>(mut self, inst: usize, work: impl FnOnce(&mut crate::db::Db) -> T) -> Option<T> {
+        let world = Arc::clone(&self.world);
+        let faults = {
+            let faults = lock(&world.faults);
+            world.now() < faults.down.max(faults.read_only) || faults.generation != self.generation
+        };
+        if faults || *world.over.borrow() {
+            return None;
+        }
+        let locks = std::mem::take(&mut self.locks);
+        let done = world.transact(inst, |db| {
+            locks.iter().for_each(|lock| {
+                db.locks.remove(lock);
+            });
+            work(db)
+        });
+        world.released.notify_waiters();
+        Some(done)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if lock(&self.world.faults).generation == self.generation {
+            let mut db = lock(&self.world.db);
+            self.locks.iter().for_each(|lock| {
+                db.locks.remove(lock);
+            });
+        }
+        self.world.released.notify_waiters();
+    }
+}
+
+async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
+    let (world, inst) = (Arc::clone(wire.world()), wire.inst());
+    wire.thawed().await;
+    if wire.is_dead() {
+        return Err(Failed::Cut.into());
+    }
+    let (id, attempt, due_ms) = (run.id, run.attempt, run.due.as_millisecond());
+    let db_ms = world.db_ms();
+    world.log(Event::Called { inst, epoch: run.epoch, id, attempt, n: job.n, due_ms, db_ms });
+    sleep(ms(job.takes_ms)).await;
+    wire.thawed().await;
+    if wire.is_dead() {
+        return Err(Failed::Cut.into());
+    }
+    let answer: HandlerResult = match job.ends {
+        _ if attempt <= job.fails => Err("it failed".into()),
+        Ends::Snooze(after) if run.due == run.scheduled() => {
+            let now = wire.wall_ms() + after.max(1);
+            Ok(Answer::Snooze(Timestamp::from_millisecond(now).unwrap_or(Timestamp::MAX)))
+        }
+        Ends::Bury => Ok(Answer::Bury("it asked for it".into())),
+        Ends::InTransaction(holds) => finish_in(&wire, &run, holds).await,
+        Ends::Done | Ends::Snooze(_) => Ok(Answer::Done),
+    };
+    let how = match &answer {
+        Ok(answer) => format!("{answer:?}"),
+        Err(error) => error.to_string(),
+    };
+    world.log(Event::Ended { inst, id, attempt, how });
+    answer
+}
+
+/// Ends a timer that is no series in the transaction of its effect.
+async fn finish_in(wire: &Wire, run: &Run, holds: i64) -> HandlerResult {
+    let world = wire.world();
+    let (id, attempt, epoch, timer) = (run.id, run.attempt, run.epoch, Near::new(run.id, run.due));
+    let open = Open::begin(world, &Which::Id(id)).await;
+    sleep(ms(holds)).await;
+    wire.thawed().await;
+    if wire.is_dead() {
+        return Err(Failed::Cut.into());
+    }
+    let done = open.commit(wire.inst(), |db| {
+        let version = db.get(&Which::Id(id)).map_or(0, |stored| stored.version);
+        let ended = Ended { timer, attempt, version, change: Change::Delete };
+        let done = db.settle_one(epoch, ended) == Settled::Done;
+        if done {
+            db.history.push(Event::Effect { id, attempt });
+        }
+        done
+    });
+    if done == Some(true) { Ok(Answer::Done) } else { Err("its transaction was rolled back".into()) }
+}
+
+/// An instance that runs.
+#[derive(Clone)]
+struct Up {
+    durable: Durable,
+    wire: Wire,
+    wheel: TimingWheel,
+}
+
+struct Life {
+    script: Script,
+    world: Arc<World>,
+    /// By their slots; those that start have none yet.
+    wires: BTreeMap<usize, Wire>,
+    up: Arc<Mutex<BTreeMap<usize, Up>>>,
+    instances: usize,
+    calls: usize,
+}
+
+fn on<const K: u8>(builder: Builder, wire: &Wire, is_new: bool, backoff: Backoff) -> Builder {
+    let wire = wire.clone();
+    if is_new {
+        builder
+            .on(move |order: Order<K, true>, run: Run| handle(wire.clone(), order.job, run))
+            .retry::<Order<K, true>>(backoff)
+    } else {
+        builder
+            .on(move |order: Order<K, false>, run: Run| handle(wire.clone(), order.job, run))
+            .retry::<Order<K, false>>(backoff)
+    }
+}
+
+/// Lets it happen, and returns its history.
+pub(crate) async fn live(script: &Script) -> History {
+    fastrand::seed(script.seed);
+    let world = World::new(script.lacks);
+    let mut life = Life {
+        script: script.clone(),
+        world: Arc::clone(&world),
+        wires: BTreeMap::new(),
+        up: Arc::default(),
+        instances: 0,
+        calls: 0,
+    };
+    let backs: Vec<i64> = script
+        .steps
+        .iter()
+        .filter_map(|step| {
+            if let Action::GoBack { by_ms } = step.does { Some((step.at - by_ms).max(0)) } else { None }
+        })
+        .collect();
+    let mut moments: Vec<(i64, Option<&Action>)> = backs.into_iter().map(|at| (at, None)).collect();
+    moments.extend(script.steps.iter().map(|step| (step.at, Some(&step.does))));
+    moments.sort_by_key(|(at, _)| *at);
+    for (at, does) in moments {
+        // After all that timers do at this moment.
+        sleep_until(world.began + ms(at)).await;
+        match does {
+            None => world.snapshot(),
+            Some(action) => life.act(action.clone()),
+        }
+    }
+    sleep_until(world.began + ms(script.span_ms)).await;
+    life.calm_down().await;
+    let history = life.left().await;
+    world.end();
+    let up = std::mem::take(&mut *lock(&life.up));
+    for up in up.into_values() {
+        let _ = timeout(ms(60_000), up.durable.stop(ms(0))).await;
+        up.wheel.shutdown();
+    }
+    sleep(ms(60_000)).await;
+    history
+}
+
+impl Life {
+    fn act(&mut self, action: Action) {
+        use Action::*;
+        let (world, now) = (Arc::clone(&self.world), self.world.now());
+        let is_fault = action.is_fault();
+        let what = format!("{action:?}");
+        let mut until = now;
+        match action {
+            Start { slot, kinds, is_new, has_zones, clock_ms, drift_ppm } => {
+                self.start(slot, &kinds, is_new, (clock_ms, drift_ppm, has_zones));
+            }
+            Stop { slot, limit_ms } => self.stop(slot, limit_ms),
+            Kill { slot } => self.kill(slot),
+            Freeze { slot, ms } => {
+                until += ms;
+                self.wire(slot, |wire| {
+                    wire.freeze(until);
+                    world.log(Event::Frozen { inst: wire.inst(), until });
+                });
+            }
+            SetClock { slot, by_ms } => self.wire(slot, |wire| {
+                wire.set_clock(by_ms);
+                world.log(Event::ClockSet { inst: wire.inst() });
+            }),
+            Cut { slot, ms } => {
+                until += ms;
+                self.wire(slot, |wire| wire.cut(until));
+            }
+            Flaky { slot, ms } => {
+                until += ms;
+                self.wire(slot, |wire| wire.make_flaky(until));
+            }
+            SetDbClock { by_ms } => {
+                lock(&world.faults).clock_ms += by_ms;
+                world.log(Event::DbClockSet);
+            }
+            Slow { ms } => {
+                until += ms;
+                lock(&world.faults).slow = until;
+            }
+            DeadRows { ms } => {
+                until += ms;
+                lock(&world.faults).dead_rows = until;
+            }
+            ServerDown { ms } => {
+                until += ms;
+                lock(&world.faults).down = until;
+                world.disconnect();
+            }
+            ReadOnly { ms } => {
+                until += ms;
+                lock(&world.faults).read_only = until;
+            }
+            GoBack { by_ms } => world.go_back(now - by_ms),
+            call => return self.call(call),
+        }
+        if is_fault {
+            world.log(Event::Fault { until, what });
+        }
+    }
+
+    fn wire(&self, slot: usize, work: impl FnOnce(&Wire)) {
+        if let Some(wire) = self.wires.get(&slot) {
+            work(wire);
+        }
+    }
+
+    fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: (i64, i64, bool)) {
+        // A deployment: the former one stops at the same time.
+        self.stop(slot, 1_000);
+        let (script, inst) = (&self.script, self.instances);
+        self.instances += 1;
+        let seed = script.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(inst as u64);
+        let wire = Wire::new(&self.world, inst, seed, machine, script.timeout_ms);
+        self.wires.insert(slot, wire.clone());
+        let (up, script, kinds) = (Arc::clone(&self.up), script.clone(), kinds.to_vec());
+        tokio::spawn(async move {
+            let wheel = TimingWheel::new();
+            let world = wire.world();
+            // A program that is restarted by its supervisor until it starts.
+            while !wire.is_dead() && !*world.over.borrow() {
+                let client = Client::new(wire.clone(), ms(script.timeout_ms));
+                let clock = wire.clone();
+                let mut builder = Durable::builder(&wheel, client.clone())
+                    .clock(move || clock.wall())
+                    .lease(ms(script.lease_ms))
+                    .horizon(ms(script.horizon_ms))
+                    .in_memory(script.in_memory)
+                    .concurrency(script.concurrency);
+                let backoff = Backoff::exponential(ms(1_000)..=ms(60_000)).tries(script.tries);
+                for kind in &kinds {
+                    builder = match kind {
+                        0 => on::<0>(builder, &wire, is_new, backoff.clone()),
+                        1 => on::<1>(builder, &wire, is_new, backoff.clone()),
+                        _ => on::<2>(builder, &wire, is_new, backoff.clone()),
+                    };
+                }
+                match builder.start().await {
+                    Ok(durable) => {
+                        world.listen(wire.clone(), client);
+                        let (inst, has_zones) = (wire.inst(), wire.has_zones());
+                        world.log(Event::Up { inst, kinds: kinds.clone(), is_new, has_zones });
+                        lock(&up).insert(slot, Up { durable, wire, wheel });
+                        return;
+                    }
+                    Err(_) => sleep(ms(1_000)).await,
+                }
+            }
+        });
+    }
+
+    fn stop(&mut self, slot: usize, limit_ms: i64) {
+        let up = lock(&self.up).remove(&slot);
+        if let Some(Up { durable, wire, wheel }) = up {
+            self.world.log(Event::Down { inst: wire.inst(), why: "stops" });
+            tokio::spawn(async move {
+                durable.stop(ms(limit_ms)).await;
+                wire.die();
+                wheel.shutdown();
+            });
+        } else if let Some(wire) = self.wires.get(&slot) {
+            wire.die();
+        }
+        self.wires.remove(&slot);
+    }
+
+    fn kill(&mut self, slot: usize) {
+        let Some(wire) = self.wires.remove(&slot) else { return };
+        wire.die();
+        self.world.log(Event::Down { inst: wire.inst(), why: "killed" });
+        if let Some(Up { durable, wheel, .. }) = lock(&self.up).remove(&slot) {
+            tokio::spawn(async move {
+                durable.stop(ms(0)).await;
+                wheel.shutdown();
+            });
+        }
+    }
+
+    /// The faults end, and two instances that can do all are there.
+    async fn calm_down(&mut self) {
+        let world = Arc::clone(&self.world);
+        {
+            let mut faults = lock(&world.faults);
+            (faults.down, faults.read_only, faults.slow, faults.dead_rows) = (0, 0, 0, 0);
+        }
+        for wire in self.wires.values() {
+            wire.freeze(0);
+            wire.cut(0);
+            wire.make_flaky(0);
+        }
+        let slots: Vec<usize> = self.wires.keys().copied().collect();
+        slots.into_iter().for_each(|slot| self.stop(slot, 5_000));
+        for slot in [100, 101] {
+            self.start(slot, &[0, 1, 2], true, (0, 0, true));
+        }
+        world.log(Event::Calm);
+        let lease = self.script.lease_ms;
+        // Until the last lease is over, each attempt of each timer is made, and the last handler has ended.
+        sleep(ms(2 * lease + 60_000)).await;
+        self.probe();
+        sleep(ms(4 * lease + 600_000)).await;
+    }
+
+    /// Timers that nothing disturbs.
+    fn probe(&mut self) {
+        for (n, due_in_ms) in (1_000_000..).zip([0, 500, 90_000, 200_000]) {
+            for by in 0..2 {
+                let job = Job { n, kind: 0, is_new: false, takes_ms: 1, fails: 0, ends: Ends::Done };
+                self.call(Action::Save {
+                    by,
+                    key: 1_000 + 2 * n + u32::try_from(by).unwrap_or(0),
+                    due_in_ms,
+                    replaces: false,
+                    job,
+                });
+            }
+        }
+    }
+
+    async fn left(&self) -> History {
+        let db_ms = self.world.db_ms();
+        let mut db = lock(&self.world.db);
+        db.history.now = self.world.now();
+        for is_buried in [false, true] {
+            let page = Page { buried: is_buried, limit: usize::MAX, ..Page::default() };
+            for stored in db.list(&page) {
+                use timingwheel_durable::store::State;
+                let begun_by = if let State::Begun { epoch, .. } = stored.state { Some(epoch) } else { None };
+                let (id, due_ms) = (stored.timer.id(), stored.timer.due().as_millisecond());
+                let n = crate::history::number_in(&stored.payload);
+                let is_series = stored.series.is_some();
+                db.history.push(Event::Left { id, n, due_ms, is_series, is_buried, begun_by });
+            }
+        }
+        db.history.push(Event::End { db_ms });
+        db.history.clone()
+    }
+
+    fn call(&mut self, action: Action) {
+        use Action::*;
+        if let Crowd { by, key, count } = action {
+            return (0..count).for_each(|_| self.call(Cancel { by, key }));
+        }
+        let call = self.calls;
+        self.calls += 1;
+        let world = Arc::clone(&self.world);
+        let by = match &action {
+            Save { by, .. } | Every { by, .. } | Cancel { by, .. } | Move { by, .. } => *by,
+            Crowd { by, .. } | RetryBuried { by } | DeleteBuried { by } => *by,
+            _ => 0,
+        };
+        let durable = {
+            let up = lock(&self.up);
+            up.values().nth(by % up.len().max(1)).map(|up| (up.durable.clone(), up.wire.clone()))
+        };
+        let due_in_ms = match &action {
+            Save { due_in_ms, .. } | SaveIn { due_in_ms, .. } | Move { due_in_ms, .. } => Some(*due_in_ms),
+            _ => None,
+        };
+        let of = match &action {
+            RetryBuried { .. } | DeleteBuried { .. } => None,
+            Save { key: of, .. }
+            | SaveIn { key: of, .. }
+            | Every { key: of, .. }
+            | Cancel { key: of, .. } => Some(*of),
+            CancelIn { key: of, .. } | Hold { key: of, .. } | Move { key: of, .. } => Some(*of),
+            _ => None,
+        };
+        let (db_ms, what) = (world.db_ms(), format!("{action:?}"));
+        world.log(Event::Asked { call, db_ms, due_in_ms, key: of.map(key), what });
+        tokio::spawn(async move {
+            let what = match (action, durable) {
+                (SaveIn { key, due_in_ms, replaces, job, holds_ms, commits }, _) => {
+                    save_in(&world, key, due_in_ms, replaces, &job, holds_ms, commits).await
+                }
+                (CancelIn { key, holds_ms, commits }, _) => cancel_in(&world, key, holds_ms, commits).await,
+                (Hold { key: held, holds_ms }, _) => {
+                    let open = Open::begin(&world, &Which::Key(key(held))).await;
+                    sleep(ms(holds_ms)).await;
+                    drop(open);
+                    Told::Other("held".into())
+                }
+                (_, None) => Told::Failed("nobody is there".into()),
+                (action, Some((durable, wire))) => {
+                    wire.thawed().await;
+                    let told = by_handle(&durable, action).await;
+                    wire.thawed().await;
+                    if wire.is_dead() {
+                        return;
+                    }
+                    told.unwrap_or_else(|error| match error {
+                        Error::KeyTaken(_) => Told::KeyTaken,
+                        error => Told::Failed(error.to_string()),
+                    })
+                }
+            };
+            world.log(Event::Told { call, what });
+        });
+    }
+}
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX)
+}
+
+async fn by_handle(durable: &Durable, action: Action) -> Result<Told, Error> {
+    use Action::*;
+    let due = |due_in_ms| at(durable.now().as_millisecond() + due_in_ms);
+    let which = |held: u32| Which::Key(key(held));
+    Ok(match action {
+        Save { key: held, due_in_ms, replaces, job, .. } => {
+            Told::Saved(save(durable, held, due(due_in_ms), replaces, &job).await?)
+        }
+        Every { key: held, minutes, missed, job, .. } => every(durable, held, minutes, missed, &job).await?,
+        Cancel { key: held, .. } => match durable.cancel(which(held)).await? {
+            Cancelled::Removed => Told::Removed,
+            Cancelled::Running(_) => Told::Running,
+            Cancelled::NotFound => Told::NotFound,
+        },
+        Move { key: held, due_in_ms, .. } => {
+            let due = due(due_in_ms);
+            match durable.reschedule(which(held), due).await? {
+                Moved::Moved(id) => Told::Moved(id, due.as_millisecond()),
+                Moved::Running(_) => Told::Running,
+                Moved::NotFound => Told::NotFound,
+            }
+        }
+        RetryBuried { .. } | DeleteBuried { .. } => {
+            let page = Page { buried: true, limit: 1, ..Page::default() };
+            let Some(first) = durable.list(page).await?.pop() else { return Ok(Told::NotFound) };
+            let id = first.timer.id();
+            let told = if matches!(action, RetryBuried { .. }) {
+                durable.retry_buried(id).await?
+            } else {
+                durable.delete_buried(id).await?
+            };
+            Told::Other(format!("{told:?}"))
+        }
+        _ => Told::NotFound,
+    })
+}
+
+async fn save(
+    durable: &Durable,
+    held: u32,
+    due: Timestamp,
+    replaces: bool,
+    job: &Job,
+) -> Result<TimerId, Error> {
+    async fn of<const K: u8>(
+        durable: &Durable,
+        held: u32,
+        due: Timestamp,
+        replaces: bool,
+        job: &Job,
+    ) -> Result<TimerId, Error> {
+        let order: Order<K, true> = Order { job: job.clone(), shape: Shape(job.is_new) };
+        let saving = durable.at(due, &order).key(key(held));
+        if replaces { saving.replace().save().await } else { saving.save().await }
+    }
+    match job.kind {
+        0 => of::<0>(durable, held, due, replaces, job).await,
+        1 => of::<1>(durable, held, due, replaces, job).await,
+        _ => of::<2>(durable, held, due, replaces, job).await,
+    }
+}
+
+async fn every(durable: &Durable, held: u32, minutes: i64, missed: u32, job: &Job) -> Result<Told, Error> {
+    let order: Order<0, true> = Order { job: Job { kind: 0, ..job.clone() }, shape: Shape(false) };
+    // A divisor of an hour, or of a day.
+    let divisor = |of: i64, n: i64| (n.clamp(1, of / 2)..=of).find(|n| of % n == 0).unwrap_or(1);
+    let rule = if minutes < 60 {
+        format!("*/{} * * * *", divisor(60, minutes))
+    } else {
+        format!("0 */{} * * *", divisor(24, minutes / 60))
+    };
+    let plan = Cron::parse(&rule).expect("a rule").in_zone(jiff::tz::TimeZone::UTC);
+    let missed = match missed {
+        0 => Missed::none(),
+        1 => Missed::once(),
+        _ => Missed::each(3),
+    };
+    let saved = durable.every(key(held), plan, &order).missed(missed).save().await?;
+    Ok(Told::Series(format!("{saved:?}")))
+}
+
+async fn save_in(
+    world: &Arc<World>,
+    held: u32,
+    due_in_ms: i64,
+    replaces: bool,
+    job: &Job,
+    holds_ms: i64,
+    commits: bool,
+) -> Told {
+    let open = Open::begin(world, &Which::Key(key(held))).await;
+    let due = at(world.db_ms() + due_in_ms);
+    sleep(ms(holds_ms)).await;
+    if !commits {
+        return Told::Other("rolled back".into());
+    }
+    let done = open.commit(usize::MAX, |db| {
+        let id = TimerId::new(due, db.next_number());
+        let key = Some(key(held));
+        let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind(job.kind), payload(job)) };
+        let saved = db.save(&[timer]).and_then(|mut saved| saved.pop());
+        if let Some(Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. }) = saved
+            && due_in_ms < 120_000
+            && db.has(Lack::HintsOfTransactions)
+        {
+            db.notes.push(Some((crate::db::shard(id.unique()), due.as_millisecond())));
+        }
+        saved
+    });
+    match done.flatten() {
+        Some(Saved::KeyTaken(_)) => Told::KeyTaken,
+        Some(saved) => saved.id().map_or(Told::NotFound, Told::Saved),
+        None => Told::Failed("the server has ended it".into()),
+    }
+}
+
+async fn cancel_in(world: &Arc<World>, held: u32, holds_ms: i64, commits: bool) -> Told {
+    let which = Which::Key(key(held));
+    let open = Open::begin(world, &which).await;
+    sleep(ms(holds_ms)).await;
+    if !commits {
+        return Told::Other("rolled back".into());
+    }
+    match open.commit(usize::MAX, |db| db.cancel(&which)) {
+        Some(Some(Removal::Removed(_))) => Told::Removed,
+        Some(Some(Removal::Running(..))) => Told::Running,
+        Some(_) => Told::NotFound,
+        None => Told::Failed("the server has ended it".into()),
+    }
+}

@@ -1,0 +1,377 @@
+//! The world that instances share: one database behind connections that are slow, silent, cut or gone.
+
+use std::any::Any;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use timingwheel_durable::Place;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::{Instant, sleep};
+
+use crate::db::{Db, Tables};
+use crate::history::Event;
+use crate::script::Lack;
+use crate::store::{Client, Failed};
+
+/// When all worlds begin: the week in which clocks are put forward in Berlin.
+pub(crate) const EPOCH_MS: i64 = 1_774_483_200_000;
+
+/// Why the server refuses a statement that writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fails {
+    ReadOnly,
+}
+
+/// What is wrong with the server, each up to a time.
+#[derive(Default)]
+pub(crate) struct Faults {
+    pub(crate) down: i64,
+    pub(crate) read_only: i64,
+    pub(crate) slow: i64,
+    pub(crate) dead_rows: i64,
+    /// Connections of before a restart are gone.
+    pub(crate) generation: u64,
+    pub(crate) clock_ms: i64,
+}
+
+pub(crate) struct World {
+    pub(crate) began: Instant,
+    pub(crate) db: Mutex<Db>,
+    lacks: Option<Lack>,
+    pub(crate) faults: Mutex<Faults>,
+    /// A transaction has ended, or the server.
+    pub(crate) released: Notify,
+    pub(crate) over: watch::Sender<bool>,
+    pub(crate) snapshots: Mutex<Vec<(i64, Tables)>>,
+    listeners: Mutex<Vec<(Wire, Client)>>,
+    /// Answers that never come.
+    limbo: Mutex<Vec<Box<dyn Any + Send>>>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn ms(millis: i64) -> Duration {
+    Duration::from_millis(millis.max(0).cast_unsigned())
+}
+
+impl World {
+    pub(crate) fn new(lacks: Option<Lack>) -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            db: Mutex::new(Db { lacks, ..Db::default() }),
+            lacks,
+            faults: Mutex::default(),
+            released: Notify::new(),
+            over: watch::Sender::new(false),
+            snapshots: Mutex::default(),
+            listeners: Mutex::default(),
+            limbo: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn has(&self, part: Lack) -> bool {
+        self.lacks != Some(part)
+    }
+
+    /// Milliseconds since the world began.
+    pub(crate) fn now(&self) -> i64 {
+        i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    pub(crate) fn db_ms(&self) -> i64 {
+        EPOCH_MS + self.now() + lock(&self.faults).clock_ms
+    }
+
+    pub(crate) fn log(&self, event: Event) {
+        let mut db = lock(&self.db);
+        db.history.now = self.now();
+        db.history.push(event);
+    }
+
+    pub(crate) fn listen(&self, wire: Wire, client: Client) {
+        lock(&self.listeners).push((wire, client));
+    }
+
+    /// What the database does, all at once.
+    pub(crate) fn transact<T>(self: &Arc<Self>, inst: usize, work: impl FnOnce(&mut Db) -> T) -> T {
+        let mut db = lock(&self.db);
+        (db.asks, db.now_ms, db.history.now) = (inst, self.db_ms(), self.now());
+        let answer = work(&mut db);
+        let notes = std::mem::take(&mut db.notes);
+        drop(db);
+        if !notes.is_empty() {
+            let mut listeners = lock(&self.listeners);
+            listeners.retain(|(wire, _)| !wire.is_dead());
+            for (wire, client) in listeners.iter().filter(|(wire, _)| !wire.is_cut()) {
+                let (latency, client, notes) = (wire.latency(), client.clone(), notes.clone());
+                tokio::spawn(async move {
+                    sleep(latency).await;
+                    notes.into_iter().for_each(|note| client.tell(Some(note)));
+                });
+            }
+        }
+        answer
+    }
+
+    /// All connections are gone, and all transactions that were open.
+    pub(crate) fn disconnect(&self) {
+        lock(&self.faults).generation += 1;
+        lock(&self.db).locks.clear();
+        self.released.notify_waiters();
+        for (_, client) in lock(&self.listeners).iter() {
+            client.tell(None);
+        }
+    }
+
+    /// The state of a while ago, and nothing of what came after.
+    pub(crate) fn go_back(self: &Arc<Self>, to: i64) {
+        let found = lock(&self.snapshots).iter().rev().find(|(at, _)| *at <= to).cloned();
+        self.disconnect();
+        if let Some((since, tables)) = found {
+            self.transact(usize::MAX, |db| {
+                db.tables = tables;
+                db.history.push(Event::Lost { since });
+            });
+        }
+    }
+
+    pub(crate) fn snapshot(&self) {
+        self.log(Event::Snapshot);
+        let tables = lock(&self.db).tables.clone();
+        lock(&self.snapshots).push((self.now(), tables));
+    }
+}
+
+/// The machine and the connections of one incarnation of an instance.
+#[derive(Clone)]
+pub(crate) struct Wire(Arc<Machine>);
+
+struct Machine {
+    world: Arc<World>,
+    inst: usize,
+    random: Mutex<fastrand::Rng>,
+    is_dead: AtomicBool,
+    frozen: AtomicI64,
+    cut: AtomicI64,
+    flaky: AtomicI64,
+    clock_ms: AtomicI64,
+    drift_ppm: i64,
+    has_zones: bool,
+    timeout_ms: i64,
+}
+
+impl Wire {
+    pub(crate) fn new(
+        world: &Arc<World>,
+        inst: usize,
+        seed: u64,
+        machine: (i64, i64, bool),
+        timeout_ms: i64,
+    ) -> Self {
+        let (clock_ms, drift_ppm, has_zones) = machine;
+        Self(Arc::new(Machine {
+            world: Arc::clone(world),
+            inst,
+            random: Mutex::new(fastrand::Rng::with_seed(seed)),
+            is_dead: AtomicBool::new(false),
+            frozen: AtomicI64::new(0),
+            cut: AtomicI64::new(0),
+            flaky: AtomicI64::new(0),
+            clock_ms: AtomicI64::new(clock_ms),
+            drift_ppm,
+            has_zones,
+            timeout_ms,
+        }))
+    }
+
+    pub(crate) fn random(&self, below: i64) -> i64 {
+        lock(&self.0.random).i64(0..below.max(1))
+    }
+
+    /// No other owner has it.
+    pub(crate) fn token(&self) -> u64 {
+        lock(&self.0.random).u64(1..)
+    }
+
+    pub(crate) fn inst(&self) -> usize {
+        self.0.inst
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.0.world
+    }
+
+    pub(crate) fn wall_ms(&self) -> i64 {
+        let now = self.0.world.now();
+        EPOCH_MS + now + self.0.clock_ms.load(Ordering::Relaxed) + now * self.0.drift_ppm / 1_000_000
+    }
+
+    pub(crate) fn has_zones(&self) -> bool {
+        self.0.has_zones
+    }
+
+    pub(crate) fn wall(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.wall_ms()).unwrap_or(Timestamp::MAX)
+    }
+
+    pub(crate) fn set_clock(&self, by_ms: i64) {
+        self.0.clock_ms.fetch_add(by_ms, Ordering::Relaxed);
+    }
+
+    /// It ends, and nobody hears of it any more.
+    pub(crate) fn die(&self) {
+        self.0.is_dead.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.0.is_dead.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn freeze(&self, until: i64) {
+        self.0.frozen.store(until, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cut(&self, until: i64) {
+        self.0.cut.store(until, Ordering::Relaxed);
+    }
+
+    pub(crate) fn make_flaky(&self, until: i64) {
+        self.0.flaky.store(until, Ordering::Relaxed);
+    }
+
+    fn is_cut(&self) -> bool {
+        self.0.world.now() < self.0.cut.load(Ordering::Relaxed)
+    }
+
+    /// Ready when the process goes on; if it is dead, when the world is over.
+    pub(crate) async fn thawed(&self) {
+        let world = &self.0.world;
+        loop {
+            let left = self.0.frozen.load(Ordering::Relaxed) - world.now();
+            if self.is_dead() {
+                let _ = world.over.subscribe().wait_for(|over| *over).await;
+                return;
+            } else if left > 0 && !*world.over.borrow() {
+                sleep(ms(left)).await;
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn latency(&self) -> Duration {
+        let slow = lock(&self.0.world.faults).slow > self.0.world.now();
+        ms(if slow { 20 + self.random(6_000) } else { 1 + self.random(4) })
+    }
+
+    /// While old rows are kept, a load from the first place reads them all.
+    pub(crate) async fn walks_through_dead_rows(&self, after: Place) {
+        let until = lock(&self.0.world.faults).dead_rows;
+        if after == Place::FIRST && self.0.world.now() < until {
+            sleep(ms(2_000)).await;
+        }
+    }
+
+    /// Sends a statement. It is carried out whether or not somebody waits for its answer.
+    pub(crate) async fn send<T: Send + 'static>(
+        &self,
+        mut statement: impl FnMut(&mut Db, Option<Fails>) -> Option<Result<T, Failed>> + Send + 'static,
+    ) -> Result<T, Failed> {
+        let (world, inst) = (Arc::clone(&self.0.world), self.0.inst);
+        if *world.over.borrow() {
+            return Err(Failed::Cut);
+        }
+        let is_flaky = world.now() < self.0.flaky.load(Ordering::Relaxed);
+        let fate = if is_flaky { self.random(8) } else { 7 };
+        let (mut out, mut back) = (self.latency(), self.latency());
+        let late = ms(self.random(20_000));
+        match fate {
+            0 => out += late,
+            1 => back += late,
+            _ => {}
+        }
+        if self.is_cut() || fate == 2 {
+            // It is silent: the request never comes there.
+            return self.silence().await;
+        }
+        let is_answer_lost = fate == 3;
+        let generation = lock(&world.faults).generation;
+        let (mut reply, answered) = oneshot::channel();
+        let wire = self.clone();
+        let sent_at = world.now();
+        tokio::spawn(async move {
+            sleep(out).await;
+            let mut has_waited = false;
+            let answer = loop {
+                let released = world.released.notified();
+                let fails = {
+                    let faults = lock(&world.faults);
+                    if world.now() < faults.down || generation != faults.generation {
+                        break Err(Failed::Cut);
+                    }
+                    (world.now() < faults.read_only).then_some(Fails::ReadOnly)
+                };
+                if let Some(answer) = world.transact(inst, |db| statement(db, fails)) {
+                    if has_waited && world.now() - sent_at > wire.0.timeout_ms + 10_000 {
+                        world.log(Event::Outlived { inst });
+                    }
+                    break answer;
+                }
+                has_waited = true;
+                tokio::select! {
+                    biased;
+                    () = released => {}
+                    // Its caller has given it up, and cancels it.
+                    () = given_up(&mut reply, &world) => break Err(Failed::Cut),
+                    _ = over(&world) => break Err(Failed::Cut),
+                }
+            };
+            sleep(back).await;
+            if is_answer_lost || wire.is_cut() {
+                lock(&world.limbo).push(Box::new(reply));
+            } else {
+                drop(reply.send(answer));
+            }
+        });
+        match answered.await {
+            Ok(answer) => answer,
+            Err(_) => Err(Failed::Cut),
+        }
+    }
+
+    async fn silence<T>(&self) -> Result<T, Failed> {
+        tokio::select! {
+            biased;
+            () = over(&self.0.world) => Err(Failed::Cut),
+            never = pending() => never,
+        }
+    }
+}
+
+/// Ready when nobody waits for the answer any more, if that ends a statement.
+async fn given_up<T>(reply: &mut oneshot::Sender<T>, world: &World) {
+    if world.has(Lack::CancelsStatements) {
+        reply.closed().await;
+    } else {
+        pending::<()>().await;
+    }
+}
+
+async fn over(world: &World) {
+    let _ = world.over.subscribe().wait_for(|over| *over).await;
+}
+
+impl World {
+    /// Nothing more happens: all who wait are let go.
+    pub(crate) fn end(&self) {
+        self.over.send_replace(true);
+        lock(&self.limbo).clear();
+        lock(&self.listeners).clear();
+        self.released.notify_waiters();
+    }
+}

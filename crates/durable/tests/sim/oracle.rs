@@ -1,0 +1,592 @@
+//! Reads a history, and tells what in it is wrong.
+//!
+//! | rule | what it says |
+//! |---|---|
+//! | early | no handler is called before the time of its timer, by the database's clock |
+//! | fence | a handler is called for an attempt that its instance has begun, and only once |
+//! | lease | without its lease an instance calls no handler, unless it stood still just before |
+//! | identity | each owner is one instance |
+//! | cause | another attempt follows an answer of the handler, or the end of the owner before |
+//! | uncalled | a timer ends by its handler, by a cancel, or as a missed run |
+//! | buried | a timer is buried by its handler's answer, or after its tries, each of which a handler has answered |
+//! | answer | what a user was told is true |
+//! | due | a timer is due when its user said, by the database's clock |
+//! | series | no run of a series is left out that was not missed, and none comes again |
+//! | effects | an effect in a transaction of a handler happens once |
+//! | late | where nothing is wrong, timers are on time |
+//! | hint | and so are soon timers that others have saved: hints tell of them |
+//! | late kind | and so are timers of a kind that only some instances run |
+//! | cancelled, follows | after a cancel that came while it ran, there is no other attempt, and no other run |
+//! | missed | a run is missed only if it is late |
+//! | series over | a series goes on until it is cancelled |
+//! | retry, retried series | a buried run of a series can be retried, and its series does not come back with it |
+//! | lease lost, phantom | without a fault no lease is lost; an owner that nobody knows does not keep shards for long |
+//! | outlives | no statement is carried out long after its caller was told that it failed |
+//! | left | at the end nothing is left that is due |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use timingwheel_durable::TimerId;
+
+use crate::history::{Event, History, Told};
+use crate::script::Script;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Wrong {
+    pub(crate) rule: &'static str,
+    pub(crate) at: i64,
+    pub(crate) what: String,
+}
+
+/// A timer as the database has it.
+#[derive(Clone, Debug)]
+struct Row {
+    id: TimerId,
+    n: u32,
+    key: Option<String>,
+    due_ms: i64,
+    /// Since when it could run, by the world's time, as far as its store is concerned.
+    since: i64,
+    attempts: u32,
+    begun_by: Option<u64>,
+    /// The handler of the present attempt was called.
+    is_called: bool,
+    is_ending: bool,
+    needs: (u8, bool),
+}
+
+/// What a restore takes back.
+#[derive(Clone, Default)]
+struct Stands {
+    members: BTreeMap<u64, usize>,
+    rows: BTreeMap<u64, Row>,
+}
+
+struct Reader<'a> {
+    script: &'a Script,
+    stands: Stands,
+    snapshots: BTreeMap<i64, Stands>,
+    wrong: Vec<Wrong>,
+    now: i64,
+    lost_at: i64,
+    db_set_at: i64,
+    clock_set_at: BTreeMap<usize, i64>,
+    frozen_until: BTreeMap<usize, i64>,
+    gone_at: BTreeMap<u64, i64>,
+    begun_at: BTreeMap<(u64, TimerId, u32), i64>,
+    /// The last answers of handlers of a timer since it was saved or retried: how many failed.
+    failed: BTreeMap<TimerId, u32>,
+    buries: BTreeSet<TimerId>,
+    effects: BTreeMap<TimerId, u32>,
+    asked: BTreeMap<usize, Asked>,
+    /// Faults, starts and stops: from when until when they may be felt.
+    uncalm: Vec<(i64, i64)>,
+    held: Vec<(i64, i64, Option<String>)>,
+    /// Which kinds the instances run, and whether they know the new shape, and zones.
+    up: BTreeMap<usize, (Vec<u8>, bool, bool)>,
+    joined: BTreeMap<u64, (i64, bool)>,
+    buried: BTreeMap<TimerId, Row>,
+    retried: BTreeSet<TimerId>,
+    faults: Vec<(i64, i64)>,
+}
+
+/// What is true at some moment of a call.
+struct Asked {
+    key: Option<String>,
+    db_ms: i64,
+    due_in_ms: Option<i64>,
+    at: i64,
+    was_absent: bool,
+    was_there: bool,
+    was_running: bool,
+    was_removed: bool,
+    moved: Vec<(TimerId, i64)>,
+    saved: BTreeSet<TimerId>,
+}
+
+pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
+    let mut reader = Reader {
+        script,
+        stands: Stands::default(),
+        snapshots: BTreeMap::new(),
+        wrong: Vec::new(),
+        now: 0,
+        lost_at: -1,
+        db_set_at: i64::MIN / 2,
+        clock_set_at: BTreeMap::new(),
+        frozen_until: BTreeMap::new(),
+        gone_at: BTreeMap::new(),
+        begun_at: BTreeMap::new(),
+        failed: BTreeMap::new(),
+        buries: BTreeSet::new(),
+        effects: BTreeMap::new(),
+        asked: BTreeMap::new(),
+        uncalm: Vec::new(),
+        held: Vec::new(),
+        up: BTreeMap::new(),
+        joined: BTreeMap::new(),
+        buried: BTreeMap::new(),
+        retried: BTreeSet::new(),
+        faults: Vec::new(),
+    };
+    reader.feel(history);
+    for (at, event) in &history.events {
+        reader.now = *at;
+        reader.read(event);
+    }
+    reader.wrong
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, rule: &'static str, what: String) {
+        self.wrong.push(Wrong { rule, at: self.now, what });
+    }
+
+    /// When something is wrong, and which timers are held.
+    fn feel(&mut self, history: &History) {
+        let after = 2 * self.script.lease_ms + 60_000;
+        let mut asked: BTreeMap<usize, (i64, Option<String>)> = BTreeMap::new();
+        for (at, event) in &history.events {
+            match event {
+                Event::Fault { until, what } => {
+                    self.uncalm.push((*at, until + after));
+                    if !what.starts_with("Start") {
+                        self.faults.push((*at, until + after));
+                    }
+                }
+                Event::Up { .. }
+                | Event::Down { .. }
+                | Event::Lost { .. }
+                | Event::Gone { .. }
+                | Event::Joined { .. } => {
+                    self.uncalm.push((*at - 1_000, at + after));
+                }
+                Event::Asked { call, key, what, .. }
+                    if ["SaveIn", "CancelIn", "Hold"].iter().any(|way| what.starts_with(way)) =>
+                {
+                    asked.insert(*call, (*at, key.clone()));
+                }
+                Event::Told { call, .. } => {
+                    if let Some((from, key)) = asked.remove(call) {
+                        self.held.push((from, at + 2_000, key));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.held.extend(asked.into_values().map(|(from, key)| (from, i64::MAX, key)));
+    }
+
+    fn is_calm(&self, from: i64, to: i64) -> bool {
+        !self.uncalm.iter().any(|(begin, end)| *begin <= to && from <= *end)
+    }
+
+    fn read(&mut self, event: &Event) {
+        match event {
+            Event::Joined { inst, epoch } => {
+                self.joined.insert(*epoch, (self.now, false));
+                if let Some(other) = self.stands.members.insert(*epoch, *inst) {
+                    self.wrong("identity", format!("epoch {epoch} is that of instances {other} and {inst}"));
+                }
+            }
+            Event::Knows { epoch } => drop(self.joined.entry(*epoch).and_modify(|joined| joined.1 = true)),
+            Event::Outlived { inst } => self.wrong("outlives", format!("a statement of {inst}")),
+            Event::Gone { epoch, why } => {
+                let inst = self.stands.members.remove(epoch);
+                self.expired(*epoch, inst, why);
+                self.gone_at.insert(*epoch, self.now);
+            }
+            Event::Lost { since } => {
+                self.stands = self.snapshots.get(since).cloned().unwrap_or_default();
+                self.lost_at = self.now;
+            }
+            Event::Snapshot => drop(self.snapshots.insert(self.now, self.stands.clone())),
+            Event::DbClockSet => self.db_set_at = self.now,
+            Event::ClockSet { inst } => drop(self.clock_set_at.insert(*inst, self.now)),
+            Event::Frozen { inst, until } => drop(self.frozen_until.insert(*inst, *until)),
+            Event::Up { inst, kinds, is_new, has_zones } => {
+                drop(self.up.insert(*inst, (kinds.clone(), *is_new, *has_zones)));
+            }
+            Event::Down { inst, .. } => drop(self.up.remove(inst)),
+            Event::Ended { id, how, .. } => self.ended(*id, how),
+            Event::Effect { id, .. } => {
+                let count = self.effects.entry(*id).or_default();
+                *count += 1;
+                let count = *count;
+                if count > 1 && self.lost_at < 0 {
+                    self.wrong("effects", format!("{id} had its effect {count} times"));
+                }
+            }
+            Event::Called { inst, epoch, id, attempt, due_ms, db_ms, .. } => {
+                self.called(*inst, *epoch, *id, *attempt, *due_ms, *db_ms);
+            }
+            Event::Begun { inst, epoch, id, attempt } => self.begun(*inst, *epoch, *id, *attempt),
+            Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms } => {
+                self.is_member(*inst, *epoch, *id);
+                self.settled(*id, *attempt, told, *next, every_ms.filter(|_| *is_series), *db_ms, *is_series);
+            }
+            Event::Asked { call, db_ms, due_in_ms, key, .. } => {
+                let mut asked = Asked {
+                    key: key.clone(),
+                    db_ms: *db_ms,
+                    due_in_ms: *due_in_ms,
+                    at: self.now,
+                    was_absent: false,
+                    was_there: false,
+                    was_running: false,
+                    was_removed: false,
+                    moved: Vec::new(),
+                    saved: BTreeSet::new(),
+                };
+                self.look(&mut asked);
+                self.asked.insert(*call, asked);
+                return;
+            }
+            Event::Told { call, what } => return self.told(*call, what),
+            Event::Left { id, due_ms, is_series, is_buried, begun_by, .. } if !is_buried => {
+                let left = self.script.lease_ms + 120_000;
+                self.left(*id, *due_ms, left, *is_series, *begun_by);
+            }
+            event => self.changed(event),
+        }
+        // What is true now is true at a moment of each call that is under way.
+        let mut asked = std::mem::take(&mut self.asked);
+        for asked in asked.values_mut() {
+            self.look(asked);
+            asked.note(event);
+        }
+        self.asked = asked;
+    }
+
+    fn look(&self, asked: &mut Asked) {
+        let Some(key) = &asked.key else { return };
+        let row = self.stands.rows.values().find(|row| row.key.as_ref() == Some(key));
+        let runs =
+            row.is_some_and(|row| row.begun_by.is_some_and(|epoch| self.stands.members.contains_key(&epoch)));
+        asked.was_absent |= row.is_none_or(|row| row.is_ending);
+        asked.was_there |= row.is_some();
+        asked.was_running |= runs;
+    }
+
+    fn row(&mut self, id: TimerId) -> Option<&mut Row> {
+        self.stands.rows.get_mut(&id.unique()).filter(|row| row.id == id)
+    }
+
+    fn changed(&mut self, event: &Event) {
+        let now = self.now;
+        match event {
+            Event::Saved { id, n, key, needs, .. } => {
+                self.failed.remove(id);
+                let row = Row {
+                    id: *id,
+                    n: *n,
+                    key: key.clone(),
+                    due_ms: id.first_due().as_millisecond(),
+                    since: now,
+                    attempts: 0,
+                    begun_by: None,
+                    is_called: false,
+                    is_ending: false,
+                    needs: *needs,
+                };
+                self.stands.rows.insert(id.unique(), row);
+            }
+            Event::Updated { id, n, needs } => {
+                if let Some(row) = self.row(*id) {
+                    (row.n, row.needs, row.is_ending) = (*n, *needs, false);
+                }
+            }
+            Event::Moved { id, due_ms } => {
+                if let Some(row) = self.row(*id) {
+                    (row.due_ms, row.since, row.begun_by) = (*due_ms, now, None);
+                }
+            }
+            Event::Ending { id } => {
+                if let Some(row) = self.row(*id) {
+                    row.is_ending = true;
+                }
+            }
+            Event::Dropped { id, .. } if self.row(*id).is_some() => {
+                self.stands.rows.remove(&id.unique());
+            }
+            Event::Retried { id, name, due_ms } => {
+                self.failed.remove(id);
+                self.buries.remove(id);
+                self.effects.remove(id);
+                let Some(mut row) = self.buried.remove(id) else { return };
+                self.retried.insert(*name);
+                if name != id {
+                    (row.id, row.key) = (*name, None);
+                }
+                (row.due_ms, row.since, row.attempts) = (*due_ms, now, 0);
+                (row.begun_by, row.is_called, row.is_ending) = (None, false, false);
+                self.stands.rows.insert(name.unique(), row);
+            }
+            _ => {}
+        }
+    }
+
+    /// A store would notice it at the database, whose rows say which instance has them.
+    fn is_member(&mut self, inst: usize, epoch: u64, id: TimerId) {
+        let of = self.stands.members.get(&epoch).copied();
+        if inst != usize::MAX && of.is_some_and(|of| of != inst) {
+            self.wrong(
+                "identity",
+                format!("{id} is changed by instance {inst}, and epoch {epoch} is that of {of:?}"),
+            );
+        }
+    }
+
+    fn expired(&mut self, epoch: u64, inst: Option<usize>, why: &str) {
+        let (now, lease) = (self.now, self.script.lease_ms);
+        let (joined, is_known) = self.joined.get(&epoch).copied().unwrap_or((now, true));
+        let has_fault = self.faults.iter().any(|(from, to)| *from <= now && now - 2 * lease <= *to);
+        let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
+        if why != "expired" || self.lost_at >= joined {
+        } else if !is_known && now - joined > (lease / 2).max(6_000) && !self.stands.members.is_empty() {
+            self.wrong(
+                "phantom",
+                format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined),
+            );
+        } else if !has_fault && is_up {
+            self.wrong(
+                "lease lost",
+                format!("owner {epoch} of {inst:?} has lost its lease, and nothing was wrong"),
+            );
+        }
+    }
+
+    fn begun(&mut self, inst: usize, epoch: u64, id: TimerId, attempt: u32) {
+        self.is_member(inst, epoch, id);
+        self.begun_at.insert((epoch, id, attempt), self.now);
+        let members: BTreeSet<u64> = self.stands.members.keys().copied().collect();
+        let Some(row) = self.row(id) else { return };
+        let is_over = row.is_ending && row.begun_by != Some(epoch);
+        let before = row.begun_by.filter(|before| *before != epoch && members.contains(before));
+        let is_again = row.begun_by == Some(epoch);
+        row.is_called &= is_again;
+        (row.begun_by, row.attempts) = (Some(epoch), attempt);
+        if is_over {
+            self.wrong("cancelled", format!("{id} is begun again, and was cancelled"));
+        }
+        if let Some(before) = before {
+            self.wrong("cause", format!("{id} is begun by {epoch} while {before} has it"));
+        }
+    }
+
+    fn called(&mut self, inst: usize, epoch: u64, id: TimerId, attempt: u32, due_ms: i64, db_ms: i64) {
+        let (now, lease) = (self.now, self.script.lease_ms);
+        // An answer that took its limit was read as early as that.
+        let error = self.script.timeout_ms.min(lease / 3) / 2 + lease / 3_000 + 2;
+        let stood_still = self.frozen_until.get(&inst).is_some_and(|until| now - until < lease);
+        let was_set =
+            self.clock_set_at.get(&inst).is_some_and(|at| now - at < lease) || now - self.db_set_at < lease;
+        if db_ms < due_ms - error {
+            let was_db = now - self.db_set_at < lease;
+            let rule = if was_set { "early after a clock was set" } else { "early" };
+            // Nobody knows that it was set before the next renewal.
+            if !was_db {
+                self.wrong(rule, format!("{id} is called by {inst} {} ms before its time", due_ms - db_ms));
+            }
+        }
+        let is_of_before = self.begun_at.get(&(epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
+        if is_of_before {
+            if self.lost_at < 0 {
+                self.wrong(
+                    "fence",
+                    format!("{id} is called by {inst}, which has not begun attempt {attempt}"),
+                );
+            }
+            return;
+        }
+        if !self.stands.members.contains_key(&epoch) {
+            let is_excused = stood_still || now - self.db_set_at < lease || now - self.lost_at < lease;
+            // The database read its clock a while before the answer came.
+            if !is_excused && self.gone_at.get(&epoch).is_some_and(|gone| *gone < now) {
+                self.wrong("lease", format!("{id} is called by {inst}, whose lease is over"));
+            }
+            return;
+        }
+        let is_calm = |from| self.is_calm(from, now);
+        let can_all = self.up.values().all(|(kinds, is_new, _)| kinds.len() == 3 && *is_new);
+        let Some(row) = self.stands.rows.get(&id.unique()).filter(|row| row.id == id) else {
+            self.wrong("fence", format!("{id} is called by {inst}, and is gone"));
+            return;
+        };
+        let is_its = row.begun_by == Some(epoch) && row.attempts == attempt;
+        let (is_again, key, since) = (row.is_called, row.key.clone(), row.since);
+        let late = db_ms - row.due_ms;
+        let waits = (now - since).min(late);
+        let is_held =
+            self.held.iter().any(|(from, to, held)| *held == key && *from <= now && now - late.max(0) <= *to);
+        let bound = lease / 3 + 5_000 + if late > 60_000 { 60_000 } else { 0 };
+        let is_near = row.due_ms - db_ms + now - row.since < 110_000 && late < 60_000;
+        let needs = row.needs;
+        let can_some =
+            self.up.values().any(|(kinds, is_new, _)| kinds.contains(&needs.0) && (*is_new || !needs.1));
+        let is_unheard = waits > 4_000
+            && is_near
+            && can_all
+            && !is_held
+            && !self.script.is_tight()
+            && is_calm(row.since.min(now - waits));
+        let is_late =
+            waits > bound && can_some && !is_held && !self.script.is_tight() && is_calm(now - waits);
+        if let Some(row) = self.row(id) {
+            row.is_called = true;
+        }
+        if !is_its {
+            self.wrong(
+                "fence",
+                format!("{id} is called by {inst} for attempt {attempt}, which is not the one begun"),
+            );
+        } else if is_again {
+            self.wrong("fence", format!("{id} is called twice by {inst} for attempt {attempt}"));
+        } else if is_unheard && !is_late {
+            self.wrong("hint", format!("{id} is called {waits} ms late"));
+        } else if is_late {
+            self.wrong(if can_all { "late" } else { "late kind" }, format!("{id} is called {waits} ms late"));
+        }
+    }
+
+    fn ended(&mut self, id: TimerId, how: &str) {
+        if how.starts_with("Bury") {
+            self.buries.insert(id);
+        } else if !how.starts_with("Done") && !how.starts_with("Snooze") {
+            *self.failed.entry(id).or_default() += 1;
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one event")]
+    fn settled(
+        &mut self,
+        id: TimerId,
+        attempt: u32,
+        told: &str,
+        next: Option<(TimerId, i64, u32)>,
+        every_ms: Option<i64>,
+        db_ms: i64,
+        is_series: bool,
+    ) {
+        let (now, tries) = (self.now, self.script.tries);
+        let Some(row) = self.row(id).map(|row| row.clone()) else { return };
+        if told == "buried" && !self.buries.contains(&id) && self.lost_at < 0 {
+            let failed = self.failed.get(&id).copied().unwrap_or(0);
+            if attempt < tries {
+                self.wrong(
+                    "buried",
+                    format!("{id}, n {}, is buried after {attempt} of {tries} tries", row.n),
+                );
+            } else if failed < tries {
+                self.wrong(
+                    "buried untried",
+                    format!("{id}, n {}, is buried after {failed} failures of {tries} tries", row.n),
+                );
+            }
+        }
+        self.stands.rows.remove(&id.unique());
+        if told == "buried" {
+            let key = row.key.clone();
+            self.buried.insert(id, Row { key, ..row.clone() });
+        }
+        let is_over = is_series && next.is_none() && !row.is_ending && !self.retried.contains(&id);
+        if is_over {
+            self.wrong("series over", format!("{id}, n {}, is {told}, and its series ends", row.n));
+        }
+        let goes_on = next.is_some_and(|(next, ..)| next.unique() == id.unique() && next != id);
+        if told == "deleted" && !row.is_called && !row.is_ending {
+            self.wrong("uncalled", format!("{id}, n {}, is deleted, and was not called", row.n));
+        }
+        if let Some((next, due_ms, attempts)) = next {
+            let (since, is_ending) = (now, row.is_ending && next == id);
+            let row =
+                Row { id: next, due_ms, since, attempts, begun_by: None, is_called: false, is_ending, ..row };
+            self.stands.rows.insert(next.unique(), row);
+        }
+        if goes_on && row.is_ending {
+            self.wrong("follows", format!("{id} was cancelled, and is followed by {next:?}"));
+        }
+        if let (true, Some((next, ..)), Some(every)) = (goes_on, next, every_ms) {
+            let (from, to) = (id.first_due().as_millisecond(), next.first_due().as_millisecond());
+            let expected = from.div_euclid(every) * every + every;
+            if to <= from {
+                self.wrong("series", format!("after {id} comes {next}"));
+            }
+            let (missed, late) = (expected.min(to), db_ms - from);
+            if !row.is_called
+                && told != "buried"
+                && !row.is_ending
+                && late < 2_000
+                && self.is_calm(self.now - 5_000, self.now)
+            {
+                self.wrong("missed", format!("{id} counts as missed {late} ms after its time"));
+            } else if missed < to
+                && db_ms - missed < -self.script.lease_ms
+                && self.is_calm(self.now - 5_000, self.now)
+            {
+                self.wrong("series", format!("after {id} comes {next}, and not {missed}"));
+            }
+            if self.retried.contains(&id) {
+                self.wrong("retried series", format!("{id} was retried, and is followed by {next}"));
+            }
+        }
+    }
+
+    fn left(&mut self, id: TimerId, due_ms: i64, after: i64, is_series: bool, begun_by: Option<u64>) {
+        let db_now = self.now + crate::network::EPOCH_MS;
+        if due_ms < db_now - after - 20_000 {
+            self.wrong(
+                "left",
+                format!(
+                    "{id} is left, due {} ms ago, series {is_series}, begun by {begun_by:?}",
+                    db_now - due_ms
+                ),
+            );
+        }
+    }
+
+    fn told(&mut self, call: usize, what: &Told) {
+        let Some(asked) = self.asked.remove(&call) else { return };
+        let is_true = match what {
+            Told::Saved(id) => asked.saved.contains(id) || self.lost_at >= asked.at,
+            Told::KeyTaken => asked.was_there,
+            Told::Removed => asked.was_removed || self.lost_at >= asked.at,
+            Told::Running => asked.was_running || self.lost_at >= asked.at,
+            Told::NotFound => asked.key.is_none() || asked.was_absent,
+            Told::Moved(id, due_ms) => asked.moved.contains(&(*id, *due_ms)) || self.lost_at >= asked.at,
+            Told::Series(_) | Told::Failed(_) | Told::Other(_) => true,
+        };
+        if let Told::Other(told) = what
+            && told.starts_with("KeyTaken")
+            && self.buried.keys().any(|id| told.ends_with(&format!("{:016x}))", id.unique())))
+        {
+            self.wrong("retry", format!("call {call} is told {told}, of the series itself"));
+        }
+        if !is_true {
+            self.wrong("answer", format!("call {call} is told {what:?}, which is not so"));
+        }
+        let error =
+            self.script.timeout_ms.min(self.script.lease_ms / 3) / 2 + self.script.lease_ms / 3_000 + 2;
+        if let (Told::Saved(id), Some(due_in_ms)) = (what, asked.due_in_ms) {
+            let off = id.first_due().as_millisecond() - asked.db_ms - due_in_ms;
+            let was_set = self.clock_set_at.values().any(|at| self.now - at < self.script.lease_ms)
+                || self.now - self.db_set_at < self.script.lease_ms;
+            if !(-error..=error + self.now - asked.at).contains(&off) && !was_set {
+                self.wrong("due", format!("call {call}: {id} is due {off} ms off"));
+            }
+        }
+    }
+}
+
+impl Asked {
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Saved { id, .. } => drop(self.saved.insert(*id)),
+            Event::Dropped { .. } => self.was_removed = true,
+            Event::Settled { told: "deleted", .. } => self.was_removed = true,
+            Event::Moved { id, due_ms } => self.moved.push((*id, *due_ms)),
+            Event::Settled { next: Some((id, due_ms, _)), .. } => self.moved.push((*id, *due_ms)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! What happens in a world: drawn from a seed, cut down by shrinking, written as lines and read back.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+/// The size of a world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Script {
+    pub(crate) seed: u64,
+    /// How long there are faults and calls.
+    pub(crate) span_ms: i64,
+    pub(crate) lease_ms: i64,
+    pub(crate) timeout_ms: i64,
+    pub(crate) horizon_ms: i64,
+    pub(crate) in_memory: usize,
+    pub(crate) concurrency: usize,
+    pub(crate) tries: u32,
+    /// What the database or its client lacks: a mend that is undone, to see that it is found.
+    #[serde(default)]
+    pub(crate) lacks: Option<Lack>,
+    #[serde(skip)]
+    pub(crate) steps: Vec<Step>,
+}
+
+/// Part of the meaning of the SQL, or of its client, that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Lack {
+    /// An owner is told by its epoch alone.
+    Token,
+    /// Renewals share the connections of other calls.
+    LeaseConnection,
+    /// The first lease is short.
+    FirstLease,
+    /// Who gives up a statement that waits cancels it.
+    CancelsStatements,
+    /// Each transaction tells of the soon timers that it saves.
+    HintsOfTransactions,
+    /// Who is told of a soon timer is decided by the database's clock.
+    HintsByDatabase,
+    /// A run of a series is retried as a plain timer.
+    PlainRetry,
+    /// What was cancelled while it ran is not begun again, if its process died.
+    CancelledAndDied,
+    /// A begin looks at whose the shard is.
+    BeginsOwnShards,
+    /// A begin looks at whether a living owner has begun the timer.
+    BeginsOnce,
+    /// An end looks at the version.
+    SettlesVersion,
+    /// An end looks at who has begun the attempt.
+    SettlesOwn,
+    /// A renewal lengthens the lease.
+    RenewLengthens,
+    /// A renewal removes the owners that were silent.
+    RenewRemoves,
+    /// Each shard has an owner.
+    ShareAll,
+    /// No shard has two owners in the eyes of those that have lost it: a hint tells them.
+    ShareHints,
+    /// A renewal tells which shards are whose.
+    RenewShares,
+}
+
+impl Lack {
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Token,
+        Self::LeaseConnection,
+        Self::FirstLease,
+        Self::CancelsStatements,
+        Self::HintsOfTransactions,
+        Self::HintsByDatabase,
+        Self::PlainRetry,
+        Self::CancelledAndDied,
+        Self::BeginsOwnShards,
+        Self::BeginsOnce,
+        Self::SettlesVersion,
+        Self::SettlesOwn,
+        Self::RenewLengthens,
+        Self::RenewRemoves,
+        Self::ShareAll,
+        Self::ShareHints,
+        Self::RenewShares,
+    ];
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    pub(crate) at: i64,
+    pub(crate) does: Action,
+}
+
+/// `by` is an instance, counted among those that run. Keys and payloads are named by numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Action {
+    Start {
+        slot: usize,
+        kinds: Vec<u8>,
+        is_new: bool,
+        has_zones: bool,
+        clock_ms: i64,
+        drift_ppm: i64,
+    },
+    Stop {
+        slot: usize,
+        limit_ms: i64,
+    },
+    Kill {
+        slot: usize,
+    },
+    Freeze {
+        slot: usize,
+        ms: i64,
+    },
+    SetClock {
+        slot: usize,
+        by_ms: i64,
+    },
+    Cut {
+        slot: usize,
+        ms: i64,
+    },
+    Flaky {
+        slot: usize,
+        ms: i64,
+    },
+    SetDbClock {
+        by_ms: i64,
+    },
+    Slow {
+        ms: i64,
+    },
+    DeadRows {
+        ms: i64,
+    },
+    ServerDown {
+        ms: i64,
+    },
+    ReadOnly {
+        ms: i64,
+    },
+    /// The last commits are lost.
+    GoBack {
+        by_ms: i64,
+    },
+    Save {
+        by: usize,
+        key: u32,
+        due_in_ms: i64,
+        replaces: bool,
+        job: Job,
+    },
+    SaveIn {
+        key: u32,
+        due_in_ms: i64,
+        replaces: bool,
+        job: Job,
+        holds_ms: i64,
+        commits: bool,
+    },
+    Every {
+        by: usize,
+        key: u32,
+        minutes: i64,
+        missed: u32,
+        job: Job,
+    },
+    Cancel {
+        by: usize,
+        key: u32,
+    },
+    /// So many at once.
+    Crowd {
+        by: usize,
+        key: u32,
+        count: usize,
+    },
+    CancelIn {
+        key: u32,
+        holds_ms: i64,
+        commits: bool,
+    },
+    /// Changes nothing, and holds the timer.
+    Hold {
+        key: u32,
+        holds_ms: i64,
+    },
+    Move {
+        by: usize,
+        key: u32,
+        due_in_ms: i64,
+    },
+    RetryBuried {
+        by: usize,
+    },
+    DeleteBuried {
+        by: usize,
+    },
+}
+
+/// A payload, and what its handler does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) n: u32,
+    pub(crate) kind: u8,
+    /// Of a shape that old programs cannot read.
+    pub(crate) is_new: bool,
+    pub(crate) takes_ms: i64,
+    /// How many attempts fail before one does not.
+    pub(crate) fails: u32,
+    pub(crate) ends: Ends,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ends {
+    Done,
+    /// Once.
+    Snooze(i64),
+    Bury,
+    /// In a transaction of its own, which it holds for so long.
+    InTransaction(i64),
+}
+
+impl Action {
+    pub(crate) fn is_fault(&self) -> bool {
+        use Action::*;
+        match self {
+            Start { clock_ms, drift_ppm, .. } => *clock_ms != 0 || *drift_ppm != 0,
+            Stop { .. } | Save { .. } | SaveIn { .. } | Every { .. } => false,
+            Cancel { .. }
+            | Crowd { .. }
+            | CancelIn { .. }
+            | Hold { .. }
+            | Move { .. }
+            | RetryBuried { .. }
+            | DeleteBuried { .. } => false,
+            _ => true,
+        }
+    }
+}
+
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+struct Draws {
+    random: fastrand::Rng,
+    span: i64,
+    lease: i64,
+    numbers: u32,
+}
+
+impl Draws {
+    /// Mostly small, seldom up to `most`.
+    fn small(&mut self, most: i64) -> i64 {
+        let bits = self.random.u32(0..=63 - most.max(1).leading_zeros());
+        self.random.i64(0..=(1_i64 << bits).min(most))
+    }
+
+    fn one_in(&mut self, n: u32) -> bool {
+        self.random.u32(0..n) == 0
+    }
+
+    fn job(&mut self) -> Job {
+        self.numbers += 1;
+        let ends = match self.random.u8(0..10) {
+            0 => Ends::Snooze(self.small(2 * self.lease)),
+            1 => Ends::Bury,
+            2 | 3 => Ends::InTransaction(self.small(2_000)),
+            _ => Ends::Done,
+        };
+        let takes = if self.one_in(8) { self.lease } else { 2_000 };
+        Job {
+            n: self.numbers,
+            kind: self.random.u8(0..3),
+            is_new: self.one_in(6),
+            takes_ms: self.small(takes),
+            fails: if self.one_in(3) { self.random.u32(0..4) } else { 0 },
+            ends,
+        }
+    }
+
+    fn due_in(&mut self) -> i64 {
+        match self.random.u8(0..8) {
+            0 => -self.small(10 * MINUTE),
+            1..=4 => self.small(self.lease),
+            _ => self.small(self.span),
+        }
+    }
+
+    fn key(&mut self) -> u32 {
+        self.random.u32(0..8)
+    }
+
+    fn start(&mut self, slot: usize) -> Action {
+        let clock_ms = if self.one_in(3) { self.random.i64(-600_000..=600_000) } else { 0 };
+        let drift_ppm = if self.one_in(4) { self.random.i64(-300..=300) } else { 0 };
+        let kinds = if self.one_in(4) { vec![self.random.u8(0..3)] } else { vec![0, 1, 2] };
+        Action::Start {
+            slot,
+            kinds,
+            is_new: !self.one_in(4),
+            has_zones: !self.one_in(6),
+            clock_ms,
+            drift_ppm,
+        }
+    }
+
+    fn fault(&mut self, slots: usize) -> Action {
+        use Action::*;
+        let slot = self.random.usize(0..slots);
+        let long = self.small(3 * self.lease);
+        match self.random.u8(0..24) {
+            0..=2 => self.start(slot),
+            3 | 4 => Stop { slot, limit_ms: self.small(self.lease) },
+            5 | 6 => Kill { slot },
+            7 | 8 => Freeze { slot, ms: long },
+            9 => SetClock { slot, by_ms: self.random.i64(-HOUR..=HOUR) },
+            10 | 11 => Cut { slot, ms: long },
+            12..=14 => Flaky { slot, ms: long },
+            15 => SetDbClock { by_ms: self.random.i64(-10_000..=10_000) },
+            16 | 17 => Slow { ms: long },
+            18 => DeadRows { ms: long },
+            19 | 20 => ServerDown { ms: long },
+            21 | 22 => ReadOnly { ms: long },
+            _ => GoBack { by_ms: self.small(2 * self.lease) },
+        }
+    }
+
+    fn call(&mut self) -> Action {
+        use Action::*;
+        let (by, key) = (self.random.usize(0..16), self.key());
+        let (due_in_ms, job) = (self.due_in(), self.job());
+        let (holds_ms, commits) = (self.small(self.lease), !self.one_in(4));
+        match self.random.u8(0..24) {
+            0..=8 => Save { by, key, due_in_ms, replaces: self.one_in(2), job },
+            9 | 10 => SaveIn { key, due_in_ms, replaces: self.one_in(2), job, holds_ms, commits },
+            11..=13 => {
+                let most = (self.span / MINUTE / 20).max(2);
+                let minutes = 1 + self.small(most);
+                // Its runs do not bury it, so that it goes on.
+                let job = Job {
+                    ends: Ends::Done,
+                    takes_ms: job.takes_ms.min(2_000),
+                    fails: job.fails.min(1),
+                    ..job
+                };
+                Every { by, key, minutes, missed: self.random.u32(0..3), job }
+            }
+            14 | 15 => Cancel { by, key },
+            16 => Crowd { by, key, count: self.random.usize(2..12) },
+            17 => CancelIn { key, holds_ms, commits },
+            18 => Hold { key, holds_ms: if self.one_in(3) { 2 * self.lease } else { self.small(1_000) } },
+            19..=21 => Move { by, key, due_in_ms },
+            22 => RetryBuried { by },
+            _ => DeleteBuried { by },
+        }
+    }
+}
+
+impl Script {
+    pub(crate) fn of(seed: u64) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut draws = Draws { random, span: 0, lease: 0, numbers: 0 };
+        draws.span = [10 * MINUTE, 10 * MINUTE, 2 * HOUR, DAY][draws.random.usize(0..4)];
+        draws.lease = (draws.span / [20, 60, 200][draws.random.usize(0..3)]).clamp(3_000, 2 * HOUR);
+        let slots = draws.random.usize(1..=6);
+        let steps = draws.random.usize(20..60);
+        Self::drawn(seed, draws, slots, steps)
+    }
+
+    /// A week with eight instances.
+    pub(crate) fn week(seed: u64) -> Self {
+        let draws =
+            Draws { random: fastrand::Rng::with_seed(seed), span: 7 * DAY, lease: 2 * HOUR, numbers: 0 };
+        Self::drawn(seed, draws, 8, 80)
+    }
+
+    fn drawn(seed: u64, mut draws: Draws, slots: usize, count: usize) -> Self {
+        let mut steps: Vec<Step> = Vec::new();
+        for slot in 0..slots {
+            let at = if slot == 0 { 0 } else { draws.small(draws.span) };
+            steps.push(Step { at, does: draws.start(slot) });
+        }
+        let mut recent = 0;
+        for _ in 0..count {
+            // Half of them come close to others.
+            recent = if draws.one_in(2) {
+                draws.random.i64(0..draws.span)
+            } else {
+                (recent + draws.small(2 * draws.lease)).min(draws.span)
+            };
+            let does = if draws.one_in(3) { draws.fault(slots) } else { draws.call() };
+            steps.push(Step { at: recent, does });
+        }
+        steps.sort_by_key(|step| step.at);
+        let is_tight = draws.one_in(6);
+        Self {
+            seed,
+            span_ms: draws.span,
+            lease_ms: draws.lease,
+            timeout_ms: [5_000, 30_000][draws.random.usize(0..2)],
+            horizon_ms: [1_000, MINUTE, 10 * MINUTE][draws.random.usize(0..3)].min(draws.lease * 4),
+            in_memory: if is_tight { draws.random.usize(1..6) } else { 10_000 },
+            concurrency: if is_tight { draws.random.usize(1..4) } else { 1_024 },
+            tries: draws.random.u32(1..8),
+            lacks: None,
+            steps,
+        }
+    }
+
+    pub(crate) fn is_tight(&self) -> bool {
+        self.in_memory < 1_000
+    }
+
+    /// A line for the settings, and a line for each step.
+    pub(crate) fn text(&self) -> String {
+        let mut text = serde_json::to_string(self).expect("settings are JSON");
+        for step in &self.steps {
+            let _ = write!(text, "\n{}", serde_json::to_string(step).expect("a step is JSON"));
+        }
+        text
+    }
+
+    pub(crate) fn read(text: &str) -> Result<Self, serde_json::Error> {
+        let mut lines = text.lines().filter(|line| line.starts_with('{'));
+        let mut script: Self = serde_json::from_str(lines.next().unwrap_or_default())?;
+        script.steps = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
+        Ok(script)
+    }
+}

@@ -1,0 +1,546 @@
+//! The store of a simulated instance: the trait `Store`, by statements on connections that can fail in all ways.
+//!
+//! It is to [`Db`](crate::db::Db) as the files in `src/postgres` are to the SQL: numbers, hints, limits of time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use timingwheel_durable::TimerId;
+use timingwheel_durable::store::{
+    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal,
+    Renewed, Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
+};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::db::{Db, Who, shard};
+use crate::history::Event;
+use crate::network::{Fails, Wire};
+use crate::script::Lack;
+
+/// A timer due within so many milliseconds is put into a shard of the instance that saves it.
+const SOON_MS: i64 = 120_000;
+/// How long hints are gathered, and when an instance scans once more after any hint.
+const GATHER: Duration = Duration::from_millis(20);
+const ONCE_MORE: Duration = Duration::from_secs(1);
+const GRACE_MS: i64 = 60_000;
+/// How long an instance that leaves tries to give back.
+const GIVE_BACK: Duration = Duration::from_millis(500);
+/// A zone that no machine knows.
+const NOWHERE: &str = " in Nowhere/Never";
+/// How many connections an instance has.
+const CONNECTIONS: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    TimedOut,
+    ReadOnly,
+    TooLate,
+    Cut,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+impl std::error::Error for Failed {}
+
+type Result<T> = std::result::Result<T, Failed>;
+
+/// What the instance knows of an owner of its own.
+#[derive(Clone, Default)]
+struct Owned {
+    token: u64,
+    lease: Duration,
+    works: bool,
+    shards: BTreeSet<u64>,
+    kinds: Kinds,
+    clock: Option<(Instant, i64)>,
+}
+
+struct State {
+    owned: BTreeMap<u64, Owned>,
+    /// Notes of the database that nobody has heard yet.
+    heard: Vec<Option<(u64, i64)>>,
+    is_listening: bool,
+    once_more: Option<Instant>,
+    /// Notes to be sent: for each shard the first and the last due time.
+    notes: BTreeMap<u64, (i64, i64)>,
+    is_busy: bool,
+}
+
+/// Clones are the same store.
+#[derive(Clone)]
+pub(crate) struct Client(Arc<Inner>);
+
+struct Inner {
+    wire: Wire,
+    timeout: Duration,
+    connections: Semaphore,
+    state: Mutex<State>,
+    hears: Notify,
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn timestamp(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX)
+}
+
+impl Client {
+    pub(crate) fn new(wire: Wire, timeout: Duration) -> Self {
+        let state = State {
+            owned: BTreeMap::new(),
+            heard: Vec::new(),
+            is_listening: false,
+            once_more: None,
+            notes: BTreeMap::new(),
+            is_busy: false,
+        };
+        let connections = Semaphore::new(CONNECTIONS);
+        let inner = Inner { wire, timeout, connections, state: Mutex::new(state), hears: Notify::new() };
+        Self(Arc::new(inner))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database tells all who listen. `None`: the connection that listens is gone.
+    pub(crate) fn tell(&self, note: Option<Option<(u64, i64)>>) {
+        let mut state = self.state();
+        match note {
+            Some(note) if state.is_listening => state.heard.push(note),
+            Some(_) => {}
+            None => state.is_listening = false,
+        }
+        drop(state);
+        self.0.hears.notify_one();
+    }
+
+    /// One statement, on one of the connections, within a limit of time.
+    async fn ask_within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        writes: bool,
+        statement: impl FnMut(&mut Db) -> Option<Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.ask_on(Some(&self.0.connections), limit, writes, statement).await
+    }
+
+    /// Without connections that are shared, on one of its own.
+    async fn ask_on<T: Send + 'static>(
+        &self,
+        connections: Option<&Semaphore>,
+        limit: Duration,
+        writes: bool,
+        mut statement: impl FnMut(&mut Db) -> Option<Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let wire = &self.0.wire;
+        wire.thawed().await;
+        let asked = async {
+            let _connection =
+                if let Some(connections) = connections { Some(connections.acquire().await) } else { None };
+            wire.send(move |db, fails| {
+                if writes && fails == Some(Fails::ReadOnly) {
+                    Some(Err(Failed::ReadOnly))
+                } else {
+                    statement(db)
+                }
+            })
+            .await
+        };
+        let answer = timeout(limit, asked).await;
+        wire.thawed().await;
+        answer.unwrap_or(Err(Failed::TimedOut))
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        statement: impl FnMut(&mut Db) -> Option<Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.ask_within(self.0.timeout, true, statement).await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        mut statement: impl FnMut(&mut Db) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.ask_within(self.0.timeout, false, move |db| Some(Ok(statement(db)))).await
+    }
+
+    fn who(&self, owner: Owner) -> Who {
+        let token = self.state().owned.get(&owner.epoch).map_or(0, |own| own.token);
+        Who { epoch: owner.epoch, token }
+    }
+
+    /// When nobody waits for a statement any more that is sent now, by the clock of the database.
+    fn valid_until(&self, epoch: u64) -> Option<i64> {
+        let (at, shown) = self.state().owned.get(&epoch)?.clock?;
+        Some(shown + millis(at.elapsed() + self.0.timeout))
+    }
+
+    /// A statement that does nothing if it arrives too late.
+    async fn write_in_time<T: Send + 'static>(
+        &self,
+        owner: Owner,
+        statement: impl Fn(&mut Db) -> T + Clone + Send + 'static,
+    ) -> Result<T> {
+        for is_last in [false, true] {
+            let (until, statement) = (self.valid_until(owner.epoch), statement.clone());
+            let asked = self.write(move |db| {
+                let is_late = until.is_some_and(|until| db.now_ms > until);
+                Some(if is_late { Err(Failed::TooLate) } else { Ok(statement(db)) })
+            });
+            match asked.await {
+                Err(Failed::TooLate) if !is_last => {
+                    let now_ms = self.read(|db| db.now_ms).await?;
+                    self.set_clock(owner.epoch, now_ms);
+                }
+                answer => return answer,
+            }
+        }
+        Err(Failed::TooLate)
+    }
+
+    /// A machine without zone data cannot read the rule.
+    fn as_read(&self, stored: &mut Stored) {
+        if let Some(series) = stored.series.as_mut().filter(|_| !self.0.wire.has_zones()) {
+            series.rule = series.rule.replace(" in UTC", NOWHERE);
+        }
+    }
+
+    fn set_clock(&self, epoch: u64, now_ms: i64) {
+        if let Some(own) = self.state().owned.get_mut(&epoch) {
+            own.clock = Some((Instant::now(), now_ms));
+        }
+    }
+
+    /// The time by the clock of the database, as far as that is known here.
+    fn now_ms(&self, epoch: u64) -> i64 {
+        let clock = self.state().owned.get(&epoch).and_then(|own| own.clock);
+        clock.map_or_else(|| self.0.wire.wall_ms(), |(at, shown)| shown + millis(at.elapsed()))
+    }
+
+    fn note(&self, near: Near) {
+        let due_ms = near.due().as_millisecond();
+        let shard = shard(near.id().unique());
+        let epoch = self.state().owned.keys().next_back().copied().unwrap_or(0);
+        let is_of_database = self.0.wire.world().has(Lack::HintsByDatabase);
+        let now_ms = if is_of_database { self.now_ms(epoch) } else { self.0.wire.wall_ms() };
+        let state = self.state();
+        let is_of_the_only_one =
+            state.owned.len() == 1 && state.owned.values().all(|own| own.shards.contains(&shard));
+        drop(state);
+        if due_ms - now_ms < SOON_MS && !is_of_the_only_one {
+            self.notify(shard, due_ms);
+        }
+    }
+
+    fn notify(&self, shard: u64, due_ms: i64) {
+        let mut state = self.state();
+        let (from, to) = state.notes.entry(shard).or_insert((due_ms, due_ms));
+        (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
+        if !std::mem::replace(&mut state.is_busy, true) {
+            let client = self.clone();
+            tokio::spawn(async move {
+                while {
+                    sleep(GATHER).await;
+                    client.send_notes().await
+                } {}
+            });
+        }
+    }
+
+    /// Returns whether there were any.
+    async fn send_notes(&self) -> bool {
+        let notes = {
+            let mut state = self.state();
+            let notes = std::mem::take(&mut state.notes);
+            state.is_busy = !notes.is_empty();
+            notes
+        };
+        if notes.is_empty() {
+            return false;
+        }
+        let told = move |db: &mut Db| {
+            let both =
+                |(shard, (from, to)): (&u64, &(i64, i64))| [Some((*shard, *from)), Some((*shard, *to))];
+            db.notes.extend(notes.iter().flat_map(both));
+            Some(Ok(()))
+        };
+        let _ = self.write(told).await;
+        true
+    }
+
+    async fn hear(&self, owner: Owner) -> Option<Hint> {
+        let Inner { wire, hears, .. } = &*self.0;
+        if !self.state().is_listening {
+            sleep(Duration::from_millis(1_000 + wire.random(2_000).cast_unsigned())).await;
+            if self.read(|_| ()).await.is_ok() {
+                self.state().is_listening = true;
+                return Some(Hint::Shares);
+            }
+            return None;
+        }
+        let once_more = self.state().once_more;
+        let is_empty = self.state().heard.is_empty();
+        match once_more {
+            Some(at) if is_empty => {
+                let is_time = tokio::time::timeout_at(at, hears.notified()).await.is_err();
+                if is_time {
+                    self.state().once_more = None;
+                    let now = self.now_ms(owner.epoch);
+                    return Some(Hint::Saved(timestamp(now - GRACE_MS), timestamp(now + SOON_MS)));
+                }
+            }
+            None if is_empty => hears.notified().await,
+            _ => {}
+        }
+        if self.state().heard.is_empty() {
+            return None;
+        }
+        sleep(GATHER).await;
+        wire.thawed().await;
+        let mut state = self.state();
+        let heard = std::mem::take(&mut state.heard);
+        let mine = state.owned.get(&owner.epoch).map(|own| own.shards.clone()).unwrap_or_default();
+        let mut range: Option<(i64, i64)> = None;
+        let mut are_shared = false;
+        for note in heard {
+            let Some((shard, due)) = note else {
+                are_shared = true;
+                continue;
+            };
+            state.once_more.get_or_insert_with(|| Instant::now() + ONCE_MORE);
+            if mine.contains(&shard) {
+                let (from, to) = range.unwrap_or((due, due));
+                range = Some((from.min(due), to.max(due)));
+            }
+        }
+        if are_shared {
+            return Some(Hint::Shares);
+        }
+        range.map(|(from, to)| Hint::Saved(timestamp(from), timestamp(to)))
+    }
+}
+
+impl Store for Client {
+    type Error = Failed;
+
+    fn is_transient(_: &Failed) -> bool {
+        true
+    }
+
+    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner> {
+        let lease_ms = millis(lease);
+        let token = self.0.wire.token();
+        let joined =
+            self.write(move |db| Some(Ok((db.join(lease_ms, has_handlers, token), db.now_ms)))).await?;
+        let (epoch, now_ms) = joined;
+        let clock = Some((Instant::now(), now_ms));
+        let owned = Owned { token, lease, works: has_handlers, clock, ..Owned::default() };
+        self.state().owned.insert(epoch, owned);
+        self.0.wire.world().log(Event::Knows { epoch });
+        Ok(Owner { epoch })
+    }
+
+    async fn leave(&self, owner: Owner) -> Result<u64> {
+        let who = self.who(owner);
+        self.state().owned.remove(&owner.epoch);
+        self.state().is_listening = false;
+        let _ = timeout(GIVE_BACK, self.send_notes()).await;
+        self.write(move |db| Some(Ok(db.leave(who)))).await
+    }
+
+    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>> {
+        let answers = self.write(move |db| db.save(&timers).map(Ok)).await?;
+        for answer in &answers {
+            if let Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. } = answer {
+                self.note(Near::from(*id));
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded> {
+        if let Some(own) = self.state().owned.get_mut(&owner.epoch) {
+            own.kinds = Arc::clone(&ask.kinds);
+        }
+        self.0.wire.walks_through_dead_rows(ask.after).await;
+        let who = self.who(owner);
+        self.read(move |db| db.load(who, &ask)).await
+    }
+
+    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
+        let who = self.who(owner);
+        let mut answers = self.write_in_time(owner, move |db| db.begin(who, &ask)).await?;
+        for answer in &mut answers {
+            if let Begun::Yours(stored) = answer {
+                self.as_read(stored);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn settle(&self, owner: Owner, mut ends: Vec<Ended>) -> Result<Vec<Settled>> {
+        for ended in &mut ends {
+            if let Change::Put(put) | Change::Bury { next: Some(put), .. } = &mut ended.change
+                && let Some(series) = &mut put.series
+            {
+                series.rule = series.rule.replace(NOWHERE, " in UTC");
+            }
+        }
+        let nears: Vec<Option<Near>> = ends.iter().map(stored_by).collect();
+        let who = self.who(owner);
+        let mut answers = self.write_in_time(owner, move |db| db.settle(who, ends.clone())).await?;
+        for answer in &mut answers {
+            if let Settled::Changed(stored) = answer {
+                self.as_read(stored);
+            }
+        }
+        for (near, answer) in nears.into_iter().zip(&answers) {
+            if let (Some(near), Settled::Done) = (near, answer) {
+                self.note(near);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn cancel(&self, which: Which) -> Result<Removal> {
+        self.write(move |db| db.cancel(&which).map(Ok)).await
+    }
+
+    async fn get(&self, which: Which) -> Result<Option<Stored>> {
+        self.read(move |db| db.get(&which)).await
+    }
+
+    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move> {
+        let answer = self.write(move |db| db.reschedule(&which, due).map(Ok)).await?;
+        if let Move::Moved { to, .. } = answer {
+            self.note(to);
+        }
+        Ok(answer)
+    }
+
+    async fn unbury(&self, id: TimerId, due: Option<Timestamp>, _number: u64) -> Result<Taken> {
+        let answer = self.write(move |db| db.unbury(id, due).map(Ok)).await?;
+        if let Taken::Stored(near) = answer {
+            self.note(near);
+        }
+        Ok(answer)
+    }
+
+    async fn list(&self, page: Page) -> Result<Vec<Stored>> {
+        let mut listed = self.read(move |db| db.list(&page)).await?;
+        listed.iter_mut().for_each(|stored| self.as_read(stored));
+        Ok(listed)
+    }
+
+    async fn count(&self) -> Result<Counts> {
+        self.read(|db| db.count()).await
+    }
+
+    fn clock(&self, owner: Owner) -> Option<Timestamp> {
+        let is_known = self.state().owned.get(&owner.epoch).is_some_and(|own| own.clock.is_some());
+        is_known.then(|| timestamp(self.now_ms(owner.epoch)))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn renew(&self, owner: Owner, from: Option<Timestamp>) -> Result<Renewed> {
+        let nothing = Renewed {
+            standing: Standing::Expired,
+            again_in: Duration::ZERO,
+            good_for: Duration::ZERO,
+            clock: None,
+            first_due: None,
+            taken: 0,
+            shards: (0, 0),
+        };
+        let epoch = owner.epoch;
+        let Some(own) = self.state().owned.get(&epoch).cloned() else { return Ok(nothing) };
+        let (limit, lease_ms) = (self.0.timeout.min(own.lease / 3), millis(own.lease));
+        let who = Who { epoch, token: own.token };
+        let is_own = self.0.wire.world().has(Lack::LeaseConnection);
+        let connections = if is_own { None } else { Some(&self.0.connections) };
+        let lease =
+            self.ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from)))).await?;
+        let Some(lease) = lease else {
+            self.state().owned.remove(&epoch);
+            self.state().is_listening = false;
+            return Ok(nothing);
+        };
+        self.set_clock(epoch, lease.now_ms);
+        let count = u32::try_from(lease.shards.len()).unwrap_or(0);
+        let before = match self.state().owned.get_mut(&epoch) {
+            Some(own) => std::mem::replace(&mut own.shards, lease.shards.clone()),
+            None => BTreeSet::new(),
+        };
+        if let Some(lost) = before.difference(&lease.shards).next() {
+            self.notify(*lost, self.now_ms(epoch));
+        }
+        let third = millis(own.lease / 3);
+        let mut again_in = third * 9 / 10 + self.0.wire.random(third / 10 + 1);
+        if let Some(others) = lease.others_ms {
+            again_in = again_in.min(others.max(0) + 5 + self.0.wire.random(20));
+        }
+        let is_same = before == lease.shards;
+        Ok(Renewed {
+            standing: if is_same { Standing::Same } else { Standing::Changed },
+            again_in: Duration::from_millis(again_in.cast_unsigned()),
+            good_for: own.lease * 4 / 5,
+            clock: Some(timestamp(lease.now_ms)),
+            first_due: lease.first_due,
+            taken: lease.taken,
+            shards: if own.works { (count, 64) } else { (0, 0) },
+        })
+    }
+
+    async fn hint(&self, owner: Owner) -> Hint {
+        loop {
+            if let Some(hint) = self.hear(owner).await {
+                return hint;
+            }
+        }
+    }
+
+    fn is_mine(&self, owner: Owner, timer: Near) -> bool {
+        self.state()
+            .owned
+            .get(&owner.epoch)
+            .is_some_and(|own| own.shards.contains(&shard(timer.id().unique())))
+    }
+
+    fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
+        let due_in_ms = due.as_millisecond() - self.now_ms(owner.epoch);
+        let state = self.state();
+        let own = state.owned.get(&owner.epoch).filter(|own| due_in_ms < SOON_MS && own.kinds.contains(kind));
+        let own = own.filter(|own| !own.shards.is_empty());
+        let shard = match own {
+            Some(own) => {
+                let nth = usize::try_from(count % own.shards.len() as u64).unwrap_or(0);
+                own.shards.iter().nth(nth).copied().unwrap_or(0)
+            }
+            None => count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58,
+        };
+        owner.epoch << 36 | (count & ((1 << 30) - 1)) << 6 | shard
+    }
+}
+
+/// The timer that is stored after this end.
+fn stored_by(ended: &Ended) -> Option<Near> {
+    match &ended.change {
+        Change::Put(put) | Change::Bury { next: Some(put), .. } => Some(put.timer),
+        Change::Delete | Change::Bury { next: None, .. } => None,
+    }
+}
