@@ -95,7 +95,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// reference.
 #[inline]
 fn contained(run: impl FnOnce()) {
-    let _panic = catch_unwind(AssertUnwindSafe(run));
+    // The payload may panic as it is dropped, and so may the payload of that panic: the second one is forgotten.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
+    {
+        std::mem::forget(again);
+    }
 }
 
 /// The lock of a shard and of an operation, at which the models look.

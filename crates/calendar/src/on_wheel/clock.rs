@@ -292,7 +292,12 @@ impl Shared {
 
 /// Runs a user's code, which may panic. The panic hook has reported the panic.
 fn contained(run: impl FnOnce()) {
-    let _panic = catch_unwind(AssertUnwindSafe(run));
+    // The payload may panic as it is dropped, and so may the payload of that panic: the second one is forgotten.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
+    {
+        std::mem::forget(again);
+    }
 }
 
 /// Whether tokio's clock stands while std's goes on.

@@ -56,6 +56,24 @@ async fn a_condition_whose_drop_panics_harms_nobody_and_completes() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_panic_whose_payload_panics_again_ends_where_the_first_one_does() {
+    struct Again;
+    impl Drop for Again {
+        fn drop(&mut self) {
+            panic!("the drop of a payload");
+        }
+    }
+    let (purgatory, level) = (purgatory(), Level::default());
+    let mut panics = purgatory.watch(["key"], DAY, level.at_least(1));
+    let waker = when_woken(|| std::panic::panic_any(Again));
+    assert!(!poll_by(&mut panics, &waker));
+    let other = purgatory.watch(["key"], DAY, level.at_least(1));
+    level.set(1);
+    assert_eq!((purgatory.check("key"), counts(&purgatory)), (2, (0, 0)));
+    assert_eq!(other.await, Ok(1));
+}
+
 /// Keys of which the second panics as it is dropped.
 fn touchy() -> impl Fn(u8) -> Key {
     keys_that(|number, what| assert!((number, what) != (2, Use::Drop), "the drop of a key"))
