@@ -69,7 +69,8 @@ impl Connections {
         let PostgresOptions { config, connections, timeout, schema, .. } = options;
         // No statement outlives its caller by more than its own limit, also where a cancel is lost. A pooler would hand these
         // settings to others.
-        let millis = timeout.as_millis();
+        // 0 would be no limit, and the server takes no more than this.
+        let millis = timeout.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
         let limits = format!(
             "set statement_timeout = {millis}; set lock_timeout = {millis}; set standard_conforming_strings = on"
         );

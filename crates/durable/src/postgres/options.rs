@@ -48,10 +48,16 @@ impl PostgresOptions {
             config.application_name("timingwheel-durable");
         }
         // A peer that is gone without a word is noticed in some ten seconds, and a host that is silent hides no other one.
-        config
-            .keepalives_idle(Duration::from_secs(5))
-            .keepalives_interval(Duration::from_secs(2))
-            .keepalives_retries(3);
+        // What the caller has set stays.
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(Duration::from_secs(5));
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(Duration::from_secs(2));
+        }
+        if config.get_keepalives_retries().is_none() {
+            config.keepalives_retries(3);
+        }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(10));
         }
@@ -59,7 +65,7 @@ impl PostgresOptions {
             config.connect_timeout(Duration::from_secs(3));
         }
         // Of several hosts, the one that takes writes.
-        if config.get_hosts().len() > 1 {
+        if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
@@ -294,6 +300,39 @@ mod tests {
                 error.contains("must be 1 to 63") && error.ends_with(&format!("got {name:?}")),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn what_an_address_says_of_the_connection_stays() {
+        let address = "postgres://a,b/d?keepalives_idle=60&keepalives_interval=7&keepalives_retries=9\
+            &connect_timeout=20&tcp_user_timeout=30&target_session_attrs=read-only";
+        let config = PostgresOptions::new(address).expect("an address").config;
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(Some(config.get_keepalives_idle()), seconds(60));
+        assert_eq!(config.get_keepalives_interval(), seconds(7));
+        assert_eq!(config.get_keepalives_retries(), Some(9));
+        assert_eq!(config.get_connect_timeout().copied(), seconds(20));
+        assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadOnly);
+        let usual = PostgresOptions::new("postgres://a,b/d").expect("an address").config;
+        assert_eq!(usual.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert_eq!(Some(usual.get_keepalives_idle()), seconds(5));
+    }
+
+    #[test]
+    fn an_option_that_the_client_does_not_know_is_named() {
+        let error = PostgresOptions::new("postgres://a/d?pool_size=3").expect_err("a refusal").to_string();
+        assert!(error.contains("pool_size"), "{error}");
+    }
+
+    #[test]
+    fn a_migration_replaces_every_function_of_any_format() {
+        let (dropped, _) = FUNCTIONS.split_once("loop").expect("a list of names");
+        for sql in MIGRATIONS.iter().copied().chain([FUNCTIONS]) {
+            for rest in sql.split("create function timingwheel.").skip(1) {
+                let name = rest.split('(').next().expect("a name");
+                assert!(dropped.contains(&format!("'{name}'")), "{name} is not dropped");
+            }
         }
     }
 

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Buried, Change, Counts, Ended, Failure, Loaded, Move, Near, NewTimer, Page, Removal, Saved,
-    Series, Settled, State, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Buried, Change, Counts, Ended, Loaded, Move, Near, NewTimer, Page, Removal, Saved, Settled,
+    State, Stored, Taken, ToBegin, Which,
 };
 use timingwheel_durable::{Place, TimerId};
 
 use crate::history::{Event, History, needs, number_in};
+use crate::row::Row;
 use crate::script::Lack;
 
 pub(crate) const SHARDS: u64 = 64;
@@ -33,74 +34,6 @@ pub(crate) struct Member {
     pub(crate) works: bool,
     /// After a restore, two instances may have one epoch.
     token: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Row {
-    timer: Near,
-    kind: String,
-    payload: Vec<u8>,
-    key: Option<String>,
-    series: Option<Series>,
-    attempts: u32,
-    crashes: u32,
-    failures: Vec<Failure>,
-    ending: bool,
-    version: u32,
-    begun_by: Option<u64>,
-}
-
-impl Row {
-    fn new(timer: NewTimer) -> Self {
-        let NewTimer { id, kind, payload, key, series, .. } = timer;
-        let (timer, failures) = (id.into(), Vec::new());
-        Self {
-            timer,
-            kind,
-            payload,
-            key,
-            series,
-            attempts: 0,
-            crashes: 0,
-            failures,
-            ending: false,
-            version: 0,
-            begun_by: None,
-        }
-    }
-
-    fn stored(&self) -> Stored {
-        let state = match self.begun_by {
-            Some(epoch) => State::Begun { epoch, attempt: self.attempts },
-            None => State::Stored,
-        };
-        Stored {
-            timer: self.timer,
-            kind: self.kind.clone(),
-            payload: self.payload.clone(),
-            key: self.key.clone(),
-            series: self.series.clone(),
-            attempts: self.attempts,
-            crashes: self.crashes,
-            failures: self.failures.clone(),
-            ending: self.ending,
-            version: self.version,
-            state,
-        }
-    }
-
-    /// Its instance is gone: the attempt counts apart, and the timer is stored.
-    fn crash(&mut self) {
-        if self.begun_by.take().is_some() {
-            self.crashes += 1;
-            self.note(self.attempts, Some("its process ended before it answered".to_owned()));
-        }
-    }
-
-    fn note(&mut self, attempt: u32, error: Option<String>) {
-        self.failures.extend(error.map(|error| Failure { attempt, error }));
-        self.failures = self.failures.split_off(self.failures.len().saturating_sub(10));
-    }
 }
 
 pub(crate) fn shard(unique: u64) -> u64 {
@@ -486,7 +419,7 @@ impl Db {
         Some(Move::Moved { from, to })
     }
 
-    pub(crate) fn unbury(&mut self, id: TimerId, due: Option<Timestamp>) -> Option<Taken> {
+    pub(crate) fn unbury(&mut self, id: TimerId, due: Option<Timestamp>, number: u64) -> Option<Taken> {
         let Some((row, _)) = self.tables.buried.get(&id) else { return Some(Taken::NotFound) };
         let Some(due) = due else {
             self.tables.buried.remove(&id);
@@ -504,7 +437,7 @@ impl Db {
         }
         let (mut row, _) = self.tables.buried.remove(&id)?;
         // A run of a series is a plain timer from here on.
-        let name = if is_series { TimerId::new(id.first_due(), self.next_number()) } else { id };
+        let name = if is_series { TimerId::new(id.first_due(), number) } else { id };
         if is_series {
             (row.key, row.series) = (None, None);
         }

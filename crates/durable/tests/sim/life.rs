@@ -5,62 +5,20 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Cron;
 use timingwheel_durable::store::{Change, Ended, Near, NewTimer, Page, Removal, Saved, Settled, Which};
 use timingwheel_durable::{
-    Answer, Backoff, Builder, Cancelled, Durable, Error, HandlerResult, Kind, Missed, Moved, Run, TimerId,
+    Answer, Backoff, Builder, Cancelled, Durable, Error, HandlerResult, Missed, Moved, Run, TimerId,
 };
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::db::Lock;
 use crate::history::{Event, History, Told};
 use crate::network::{Wire, World, lock, ms};
+use crate::payload::{Order, kind, payload};
 use crate::script::{Action, Ends, Job, Lack, Script};
 use crate::store::{Client, Failed};
-
-/// A payload of the kind `K`, as a program reads it that knows the new shape or not.
-#[derive(Serialize, Deserialize)]
-struct Order<const K: u8, const NEW: bool> {
-    job: Job,
-    shape: Shape<NEW>,
-}
-
-struct Shape<const NEW: bool>(bool);
-
-impl<const NEW: bool> Serialize for Shape<NEW> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(if self.0 { "new" } else { "old" })
-    }
-}
-
-impl<'de, const NEW: bool> Deserialize<'de> for Shape<NEW> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let is_new = String::deserialize(from)? == "new";
-        if is_new && !NEW {
-            return Err(serde::de::Error::unknown_variant("new", &["old"]));
-        }
-        Ok(Self(is_new))
-    }
-}
-
-impl<const K: u8, const NEW: bool> Kind for Order<K, NEW> {
-    const KIND: &'static str = kind(K);
-}
-
-const fn kind(kind: u8) -> &'static str {
-    match kind {
-        0 => "a",
-        1 => "b",
-        _ => "c",
-    }
-}
-
-fn payload(job: &Job) -> Vec<u8> {
-    let order: Order<0, true> = Order { job: job.clone(), shape: Shape(job.is_new) };
-    serde_json::to_vec(&order).expect("a payload is JSON")
-}
 
 fn key(key: u32) -> String {
     format!("k{key}")
@@ -584,7 +542,7 @@ async fn save(
         replaces: bool,
         job: &Job,
     ) -> Result<TimerId, Error> {
-        let order: Order<K, true> = Order { job: job.clone(), shape: Shape(job.is_new) };
+        let order = Order::<K, true>::new(job.clone(), job.is_new);
         let saving = durable.at(due, &order).key(key(held));
         if replaces { saving.replace().save().await } else { saving.save().await }
     }
@@ -596,7 +554,7 @@ async fn save(
 }
 
 async fn every(durable: &Durable, held: u32, minutes: i64, missed: u32, job: &Job) -> Result<Told, Error> {
-    let order: Order<0, true> = Order { job: Job { kind: 0, ..job.clone() }, shape: Shape(false) };
+    let order = Order::<0, true>::new(Job { kind: 0, ..job.clone() }, false);
     // A divisor of an hour, or of a day.
     let divisor = |of: i64, n: i64| (n.clamp(1, of / 2)..=of).find(|n| of % n == 0).unwrap_or(1);
     let rule = if minutes < 60 {

@@ -15,6 +15,8 @@ mod history;
 mod life;
 mod network;
 mod oracle;
+mod payload;
+mod row;
 mod script;
 mod shrink;
 mod store;

@@ -430,8 +430,8 @@ impl Store for Client {
         Ok(answer)
     }
 
-    async fn unbury(&self, id: TimerId, due: Option<Timestamp>, _number: u64) -> Result<Taken> {
-        let answer = self.write(move |db| db.unbury(id, due).map(Ok)).await?;
+    async fn unbury(&self, id: TimerId, due: Option<Timestamp>, number: u64) -> Result<Taken> {
+        let answer = self.write(move |db| db.unbury(id, due, number).map(Ok)).await?;
         if let Taken::Stored(near) = answer {
             self.note(near);
         }

@@ -1,6 +1,7 @@
 -- The functions of timingwheel-durable on PostgreSQL, of the newest format.
 --
--- The migration to each format ends with this file: it replaces all functions of the schema.
+-- The migration to each format ends with this file: it replaces those of older formats. Functions of
+-- yours in the schema stay.
 
 do $$
 declare
@@ -9,7 +10,12 @@ begin
     for v_function in
         select p.oid::regprocedure from pg_catalog.pg_proc p
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-        where n.nspname = 'timingwheel'
+        where n.nspname = 'timingwheel' and p.proname in (
+            'begin_timers', 'cancel_one', 'cancel_timer', 'crash', 'give_back', 'hint', 'id_text', 'in_time', 'instance',
+            'join_instance', 'last_ten', 'leave', 'load', 'locked', 'move_one', 'move_timer', 'note_crash',
+            'remove_the_dead', 'renew', 'runs', 'save', 'save_among_others', 'save_one', 'save_timer', 'settle_done',
+            'settle_one', 'share_out', 'unbury_one', 'why_not'
+        )
     loop
         execute format('drop function %s', v_function);
     end loop;

@@ -165,15 +165,29 @@ async fn format_1(url: &str) -> PostgresOptions {
 async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
     let (url, calls) = (database().await, Calls::default());
     let options = format_1(&url).await;
+    let sql = client(&url).await;
+    sql.batch_execute("create function timingwheel.of_the_user() returns int language sql as 'select 1'")
+        .await
+        .expect("a function of the user's");
     let refused = PostgresStore::connect_with(options.clone().create(false), NoTls).await;
     assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 2 })), "{refused:?}");
     let migrated = join_all((0..4).map(|_| PostgresStore::migrate(options.clone(), NoTls))).await;
     assert!(migrated.iter().all(|format| matches!(format, Ok(2))), "{migrated:?}");
     let store = PostgresStore::connect_with(options.create(false), NoTls).await.expect("a store");
     let durable = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
+    sql.batch_execute("select timingwheel.of_the_user()").await.expect("it is the user's");
     // The old instance is found dead first.
     until("all are called", async || calls.names() == ["begun", "due", "soon"]).await;
     durable.stop(GUARD).await;
+}
+
+#[tokio::test]
+async fn a_store_whose_calls_may_take_any_time_connects() {
+    let url = database().await;
+    for timeout in [Duration::MAX, Duration::from_secs(60 * 86_400)] {
+        let options = PostgresOptions::new(&url).expect("an address").timeout(timeout);
+        PostgresStore::connect_with(options, NoTls).await.expect("a store").count().await.expect("an answer");
+    }
 }
 
 #[tokio::test]
