@@ -1,4 +1,4 @@
-//! Generates the gRPC client and server of the test `generated`, from a definition that needs no `protoc`.
+//! Generates the gRPC client and server of the test `grpc`, from a definition that needs no `protoc`.
 
 use tonic_build::manual::{Builder, Method, Service};
 

@@ -13,7 +13,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
-use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
+use timingwheel_deadline::wire::{ClientLayer, Error, Header, ServerLayer};
 use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
@@ -110,7 +110,9 @@ async fn the_deadline_of_a_ends_the_work_of_c() {
     // C has less than B, and B less than A, so the callee mostly answers first.
     match deadline.scope(call(b)).await {
         Ok(status) => assert_eq!(status, StatusCode::GATEWAY_TIMEOUT),
-        Err(error) => assert_eq!(error.downcast_ref(), Some(&Ended::Passed)),
+        Err(error) => {
+            assert!(matches!(error.downcast_ref(), Some(Error::Ended(Ended::Passed))), "{error:?}");
+        }
     }
     let mut both = [dropped.recv().await.unwrap(), dropped.recv().await.unwrap()];
     both.sort_unstable();
