@@ -2,18 +2,17 @@
 
 mod chain;
 mod load;
+mod text;
 
 use std::future::pending;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut};
 use timingwheel_deadline::wire::{Error, InTime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tokio_stream::{Stream, StreamExt};
 use tonic::body::Body;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Request, Response, Status, Streaming};
 use tower::BoxError;
 use tower::util::BoxCloneSyncService;
@@ -25,45 +24,6 @@ mod hop {
 
 use hop::hop_client::HopClient;
 use hop::hop_server::Hop;
-
-/// Messages are texts.
-#[derive(Default)]
-struct Text;
-
-impl Codec for Text {
-    type Encode = String;
-    type Decode = String;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Text {
-    type Item = String;
-    type Error = Status;
-
-    fn encode(&mut self, text: String, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
-impl Decoder for Text {
-    type Item = String;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
-        let bytes = buffer.copy_to_bytes(buffer.remaining());
-        String::from_utf8(bytes.into()).map(Some).map_err(|error| Status::internal(error.to_string()))
-    }
-}
 
 type Next = HopClient<BoxCloneSyncService<hyper::Request<Body>, hyper::Response<InTime<Body>>, Error>>;
 
