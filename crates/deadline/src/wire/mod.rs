@@ -21,10 +21,13 @@
 //! | `ServerLayer` around `ConcurrencyLimit` | the time in the queue counts: take this one |
 //! | `ServerLayer` around `LoadShed` around a limit | sheds what has to wait. `LoadShed` around `ServerLayer` sheds nothing, because that is always ready |
 //!
+//! # gRPC with tonic
+//! `Server::builder().layer(ServerLayer::new(&wheel, Header::Grpc))` is a server. A generated client takes
+//! `ServiceBuilder::new().layer(ClientLayer::new(Header::Grpc)).service(channel)`. Each call then ends by one status, also
+//! where tonic's own timer for the header is first. Recipes of the repository also bound what a client streams.
+//!
 //! # What became of requests
-//! [`ServerLayer::on_end`] takes one callback. For the crate `metrics` it is
-//! `|it: &Report| metrics::histogram!("request_seconds", "outcome" => format!("{:?}", it.outcome)).record(it.used)`, and for
-//! `tracing` `|it: &Report| tracing::info!(outcome = ?it.outcome, used = ?it.used, limit = ?it.limit, "request over")`.
+//! [`ServerLayer::on_end`] takes one callback. Recipes of the repository show it with `metrics` and with a span of `tracing`.
 
 mod body;
 mod client;
