@@ -27,7 +27,7 @@ pub(crate) struct Current {
     deadline: Deadline,
     limit: Limit,
     /// Which waker a cancel of `deadline` wakes for certain.
-    hearing: Option<WakerId>,
+    hearing: WakerId,
 }
 
 /// A future's own limit.
@@ -49,13 +49,16 @@ impl Limit {
 
 type WakerId = (usize, usize);
 
+/// That of no waker, because a vtable has an address.
+const NOBODY: WakerId = (0, 0);
+
 fn id(waker: &Waker) -> WakerId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
 impl Current {
     fn new(deadline: &Deadline, limit: Limit) -> Self {
-        Self { deadline: deadline.clone(), limit, hearing: None }
+        Self { deadline: deadline.clone(), limit, hearing: NOBODY }
     }
 
     /// The deadline, whose instant is that of the limit at the latest.
@@ -125,19 +128,19 @@ fn within<T>(current: &mut Option<Current>, poll: impl FnOnce() -> T) -> T {
 pub(crate) struct Ear {
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     /// The waker that is registered. The token keeps it, so no other has its address.
-    waker: Option<WakerId>,
+    waker: WakerId,
 }
 
 impl Ear {
     fn of(deadline: &Deadline) -> Self {
-        let new = || Self { cancelled: Box::pin(deadline.token().clone().cancelled_owned()), waker: None };
+        let new = || Self { cancelled: Box::pin(deadline.token().clone().cancelled_owned()), waker: NOBODY };
         deadline.take_ear().unwrap_or_else(new)
     }
 
     /// Whether `deadline` is cancelled. If not, then a cancel wakes the task.
     fn hears(&mut self, deadline: &Deadline, cx: &mut Context<'_>) -> bool {
         let waker = id(cx.waker());
-        if self.waker.replace(waker) == Some(waker) {
+        if mem::replace(&mut self.waker, waker) == waker {
             return deadline.token().is_cancelled();
         }
         self.cancelled.as_mut().poll(cx).is_ready()
@@ -191,7 +194,7 @@ impl Under {
         let mut was_child = false;
         if let Some(current) = &mut self.current {
             was_child = current.limit.is_child();
-            current.hearing = Some(id(cx.waker()));
+            current.hearing = id(cx.waker());
         }
         if let Poll::Ready(output) = within(&mut self.current, || poll(cx)) {
             return Poll::Ready(Ok(output));
@@ -218,7 +221,7 @@ impl Under {
 /// Whether a cancel of `deadline` wakes this task for certain, because it polls this within a future that then ends with the
 /// same deadline. A future with another waker, as in a `FuturesUnordered`, may be polled elsewhere when that has ended.
 fn is_heard(deadline: &Deadline, waker: &Waker) -> bool {
-    let is_heard = |outer: &Current| outer.hearing == Some(id(waker)) && outer.deadline.ends_with(deadline);
+    let is_heard = |outer: &Current| outer.hearing == id(waker) && outer.deadline.ends_with(deadline);
     CURRENT.try_with(|outer| outer.borrow().as_ref().is_some_and(is_heard)).unwrap_or(false)
 }
 
