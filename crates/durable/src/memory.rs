@@ -12,8 +12,8 @@ use jiff::Timestamp;
 
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, State,
-    Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Buried, Counts, Ended, Kinds, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled,
+    State, Store, Stored, Taken, ToBegin, Which,
 };
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 

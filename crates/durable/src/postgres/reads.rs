@@ -5,22 +5,26 @@ use tokio_postgres::types::Type;
 
 use super::connections::{Connections, Parameter};
 use super::convert::{get, id, last_number, near, standing, stored};
+use super::shards::AllShards;
 use super::{Inner, Result};
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
 
+/// Timers that are saved after their due time are mostly due within this long before now.
+const GRACE_MS: i64 = 60_000;
+
 /// At least this many rows of each shard are asked for, unless the limit is less.
 const LEAST: usize = 64;
 
-pub(super) async fn load(
-    connections: &Connections,
-    (owner, token): (Owner, Option<i64>),
-    ask: &Ask,
-    shards: u32,
-) -> Result<Loaded> {
+pub(super) async fn load(inner: &Inner, owner: Owner, ask: &Ask) -> Result<Loaded> {
+    let Inner { connections, owned, shards, .. } = inner;
     let limit = ask.limit.max(1);
+    let parts = owned.of(owner.epoch).map(|of_owner| of_owner.parts).unwrap_or_default();
+    let count = parts.shards.count() + parts.helps.count();
+    let count = if count == 0 { shards.count() } else { count };
     // From each shard twice its part of the limit, because some shards have more timers than others.
-    let of_each = (limit.saturating_mul(2) / shards.max(1) as usize).max(LEAST).min(limit);
+    let of_each = (limit.saturating_mul(2) / count as usize).max(LEAST).min(limit);
+    let token = owned.token(owner.epoch);
     let until = Place::last_of(ask.until).due_ms;
     let (epoch, after, after_number) = (owner.epoch.cast_signed(), ask.after.due_ms, last_number(ask.after));
     // One more of each, to see whether it is all.
@@ -62,7 +66,7 @@ pub(super) async fn load(
         } else {
             // This shard has more timers than were asked for.
             ahead.push(timer.place());
-            let last = last_of(&found, shard);
+            let last = last_of(&found, *shards, shard);
             bound = Some(bound.map_or(last, |bound: Place| bound.min(last)));
         }
     }
@@ -70,6 +74,11 @@ pub(super) async fn load(
         return Ok(Loaded::lost());
     }
     found.sort_unstable_by_key(|(timer, _)| timer.place());
+    if ask.after == Place::FIRST {
+        let first = found.iter().find(|(_, is_wanted)| *is_wanted).map(|(timer, _)| timer.due_ms);
+        let recent = owned.now_ms(owner.epoch).saturating_sub(GRACE_MS).min(until);
+        owned.set_low(owner.epoch, first.map_or(recent, |first| first.min(recent)));
+    }
     let mut end = bound.unwrap_or_else(|| ask.after.max(Place::last_of(ask.until)));
     let mut timers = Vec::new();
     let mut looked_at = 0;
@@ -89,8 +98,8 @@ pub(super) async fn load(
 }
 
 /// The place of the last timer that was found in a shard.
-fn last_of(found: &[(Near, bool)], shard: i16) -> Place {
-    let of_shard = |timer: &Near| super::convert::shard(timer.id.unique) == u64::from(shard.unsigned_abs());
+fn last_of(found: &[(Near, bool)], shards: AllShards, shard: i16) -> Place {
+    let of_shard = |timer: &Near| shards.of(timer.id.unique) == u64::from(shard.unsigned_abs());
     let last = found.iter().rev().find(|(timer, _)| of_shard(timer));
     last.map_or(Place::FIRST, |(timer, _)| timer.place())
 }
@@ -135,13 +144,15 @@ async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>> {
         return connections.ask(statement, &parameters).await;
     }
     let statement = if page.only_series {
-        "select * from timingwheel.timers \
-            where rule is not null and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
-            order by due_ms, number limit $4"
-    } else {
-        "select t.* from generate_series(0, 63) s cross join lateral ( \
+        "select t.* from timingwheel.shards s cross join lateral ( \
             select * from timingwheel.timers \
-            where shard = s and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            where shard = s.shard and rule is not null and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            order by due_ms, number limit $4 \
+        ) t order by t.due_ms, t.number limit $4"
+    } else {
+        "select t.* from timingwheel.shards s cross join lateral ( \
+            select * from timingwheel.timers \
+            where shard = s.shard and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
             order by due_ms, number limit $4 \
         ) t order by t.due_ms, t.number limit $4"
     };

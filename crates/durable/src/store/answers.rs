@@ -296,6 +296,9 @@ pub struct Renewed {
     pub clock: Option<Timestamp>,
     /// If it was asked for: when the first of its timers is due that has not begun.
     pub first_due: Option<Timestamp>,
+    /// From when on a load finds its timers, except some that were saved late. So a start need not read from the beginning, where
+    /// a database may have millions of deleted ones.
+    pub low: Option<Timestamp>,
     /// How many shards were taken from instances that were silent for too long.
     pub taken: u32,
     /// How many shards it has, and how many there are. An owner without handlers has (0, 0).

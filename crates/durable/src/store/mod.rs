@@ -70,12 +70,11 @@ pub trait Store: Send + Sync + 'static {
     /// [`Loaded::lost`].
     ///
     /// In a store that several processes share, `lease` is how long the owner may be silent. A store with one owner at a time needs
-    /// no lease. An owner without handlers only saves, cancels and moves, so a shared store gives it no timers.
-    fn join(
-        &self,
-        lease: Duration,
-        has_handlers: bool,
-    ) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
+    /// no lease.
+    ///
+    /// `kinds`: the kinds that the owner has handlers for. A shared store gives a timer to an owner that has a handler for it, if
+    /// there is one. An owner without handlers only saves, cancels and moves, and gets no timers.
+    fn join(&self, lease: Duration, kinds: Kinds) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
 
     /// The owner begins nothing more. The timers that it has begun and not settled are stored again, and their attempts
     /// count. Returns the number of these timers.
@@ -239,7 +238,7 @@ erased! {
         number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
     }
     calls {
-        join(lease: Duration, has_handlers: bool) -> Owner;
+        join(lease: Duration, kinds: Kinds) -> Owner;
         leave(owner: Owner) -> u64;
         renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
         save(timers: Vec<NewTimer>) -> Vec<Saved>;

@@ -1,14 +1,13 @@
 //! Very many timers that are due at once, where the database has no statistics of them, or such as mislead it.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use timingwheel_durable::store::{Ask, Begun, Change, Ended, Settled, Store, ToBegin};
 use timingwheel_durable::tokio_postgres::NoTls;
-use timingwheel_durable::{Kind, Place, PostgresOptions, PostgresStore};
+use timingwheel_durable::{Place, PostgresOptions, PostgresStore};
 
 use super::server::database;
-use super::support::{GUARD, Tick, client, soon, until};
+use super::support::{GUARD, client, soon, ticks, until};
 
 #[tokio::test]
 async fn a_begin_looks_each_timer_up_also_where_the_table_has_no_statistics() {
@@ -16,15 +15,15 @@ async fn a_begin_looks_each_timer_up_also_where_the_table_has_no_statistics() {
     // A plan that compares each timer of the batch with all of its shards takes far longer than this.
     let options = PostgresOptions::new(&url).expect("an address").timeout(GUARD);
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
-    let owner = store.join(Duration::from_secs(600), true).await.expect("a join");
-    let other = store.join(Duration::from_secs(600), true).await.expect("a join");
+    let owner = store.join(Duration::from_secs(600), ticks()).await.expect("a join");
+    let other = store.join(Duration::from_secs(600), ticks()).await.expect("a join");
     store.renew(owner, None).await.expect("a renewal");
     let sql = client(&url).await;
     let stored = "alter table timingwheel.timers set (autovacuum_enabled = off);
         insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload)
         select n & 63, 1000 + n / 64, n, 1000 + n / 64, 'tick', '{}' from generate_series(1, 400000) n";
     sql.batch_execute(stored).await.expect("timers");
-    let kinds = std::sync::Arc::new(BTreeSet::from([Tick::KIND.to_owned()]));
+    let kinds = ticks();
     let ask = Ask { after: Place::FIRST, until: soon(0), limit: 10_000, kinds: kinds.clone() };
     let timers = store.load(owner, ask).await.expect("a load").timers;
     assert_eq!(timers.len(), 10_000);
@@ -39,7 +38,7 @@ async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has
     let url = database().await;
     let options = PostgresOptions::new(&url).expect("an address").timeout(GUARD);
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
-    let owner = store.join(Duration::from_secs(600), true).await.expect("a join");
+    let owner = store.join(Duration::from_secs(600), ticks()).await.expect("a join");
     store.renew(owner, None).await.expect("a renewal");
     let sql = client(&url).await;
     let stored = "alter table timingwheel.timers set (autovacuum_enabled = off);
@@ -49,7 +48,7 @@ async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has
               from generate_series(1, 28000) n) timers;
         analyze timingwheel.timers";
     sql.batch_execute(stored).await.expect("timers");
-    let kinds = std::sync::Arc::new(BTreeSet::from([Tick::KIND.to_owned()]));
+    let kinds = ticks();
     let ask = Ask { after: Place::FIRST, until: soon(0), limit: DUE.into(), kinds: kinds.clone() };
     let timers = store.load(owner, ask).await.expect("a load").timers;
     let begun = store.begin(owner, ToBegin { timers, kinds }).await.expect("a begin");

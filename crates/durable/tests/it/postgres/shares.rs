@@ -6,7 +6,7 @@ use timingwheel_durable::store::{NewTimer, Store};
 use timingwheel_durable::{Health, Kind, TimerId};
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, instance, soon, store, until};
+use super::support::{Calls, Tick, builder, instance, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -37,7 +37,7 @@ async fn an_instance_without_handlers_has_no_shards_and_its_timers_come_elsewher
 async fn a_renewal_scans_from_when_it_is_told_and_without_that_not_at_all() {
     let url = database().await;
     let store = store(&url).await;
-    let owner = store.join(LEASE, true).await.expect("a join");
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
     let dues = [soon(-3_600_000), soon(-1_000), soon(60_000)];
     let timer = |(unique, due)| NewTimer::new(TimerId::new(due, unique), Tick::KIND, b"{}");
     store.save((1..).zip(dues).map(timer).collect()).await.expect("a save");

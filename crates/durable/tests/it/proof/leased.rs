@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use timingwheel_durable::MemoryStore;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
-    Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
+    Saved, Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -72,7 +72,7 @@ impl Leased {
     /// Another instance has the timers for a moment, as if the present one had been silent for too long. That one hears of
     /// it at once.
     pub(crate) async fn take_away(&self) {
-        let Ok(other) = self.memory.join(Duration::ZERO, true).await;
+        let Ok(other) = self.memory.join(Duration::ZERO, Kinds::default()).await;
         self.state().epoch = other.epoch;
         self.hint(Hint::Shares);
     }
@@ -111,8 +111,8 @@ impl Leased {
 impl Store for Leased {
     type Error = <MemoryStore as Store>::Error;
 
-    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner, Self::Error> {
-        let owner = self.memory.join(lease, has_handlers).await?;
+    async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner, Self::Error> {
+        let owner = self.memory.join(lease, kinds).await?;
         let mut state = self.state();
         (state.epoch, state.lease, state.expires_at) = (owner.epoch, lease, Instant::now() + lease);
         Ok(owner)
@@ -153,6 +153,7 @@ impl Store for Leased {
             good_for: state.lease * 4 / 5,
             clock: None,
             first_due,
+            low: None,
             taken: 0,
             shards: (1, 1),
         })

@@ -74,7 +74,7 @@ struct Hand<S> {
 
 impl<S: Store> Hand<S> {
     async fn join(&self) -> Owner {
-        self.store.join(Duration::from_secs(30), true).await.expect("join")
+        self.store.join(Duration::from_secs(30), kinds()).await.expect("join")
     }
 
     async fn save(&self, timers: impl IntoIterator<Item = NewTimer>) -> Vec<Saved> {
