@@ -34,10 +34,10 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
 use tokio_postgres::{Row, Socket};
 
-use crate::id::{TimerId, millis};
+use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Overdue, Owner, Page, Removal,
+    Renewed, Saved, Settled, Store, Stored, Taken, ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -250,6 +250,14 @@ impl Store for PostgresStore {
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>> {
         reads::list(&self.0, page).await
+    }
+
+    async fn series(&self, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+        reads::series(&self.0, owner, after, limit).await
+    }
+
+    async fn overdue(&self, owner: Owner, until: Timestamp, _: Kinds) -> Result<Vec<Overdue>> {
+        reads::overdue(&self.0, owner, until.as_millisecond()).await
     }
 
     /// Reads all rows: some seconds for each ten million timers.

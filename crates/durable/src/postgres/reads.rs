@@ -8,7 +8,7 @@ use super::convert::{get, id, last_number, near, standing, stored};
 use super::shards::AllShards;
 use super::{Inner, Result};
 use crate::id::{Place, timestamp};
-use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
+use crate::store::{Ask, Buried, Counts, Loaded, Near, Overdue, Owner, Page, State, Stored};
 
 /// Timers that are saved after their due time are mostly due within this long before now.
 const GRACE_MS: i64 = 60_000;
@@ -102,6 +102,60 @@ fn last_of(found: &[(Near, bool)], shards: AllShards, shard: i16) -> Place {
     let of_shard = |timer: &Near| shards.of(timer.id.unique) == u64::from(shard.unsigned_abs());
     let last = found.iter().rev().find(|(timer, _)| of_shard(timer));
     last.map_or(Place::FIRST, |(timer, _)| timer.place())
+}
+
+/// The columns of a timer, without what may be large.
+const HEAD: &str = "due_ms, number, first_ms, begun_by, attempts, crashes, kind, key, rule, missed, standing, \
+    null::int[] as failed, null::text[] as errors, ending, version, ''::bytea as payload";
+
+/// Those in its own shards.
+pub(super) async fn series(inner: &Inner, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+    let statement = format!(
+        "select t.* from timingwheel.shards s cross join lateral ( \
+            select {HEAD} from timingwheel.timers \
+            where shard = s.shard and rule is not null and (due_ms, number) > ($2, $3) \
+            order by due_ms, number limit $4 \
+        ) t where s.epoch = timingwheel.instance($1, $5) order by t.due_ms, t.number limit $4"
+    );
+    let parameters: [Parameter<'_>; 5] = [
+        (&owner.epoch.cast_signed(), Type::INT8),
+        (&after.due_ms, Type::INT8),
+        (&last_number(after), Type::INT8),
+        (&i64::try_from(limit).unwrap_or(i64::MAX), Type::INT8),
+        (&inner.owned.token(owner.epoch), Type::INT8),
+    ];
+    let rows = inner.connections.ask(&statement, &parameters).await?;
+    // One that cannot be read is reported when it is listed or begun.
+    Ok(rows.iter().filter_map(|row| standing(row).ok()).collect())
+}
+
+/// How many timers of each shard are looked at, and how many are told, if they are overdue.
+const MOST_OVERDUE: i64 = 100;
+
+/// Those in its own shards.
+pub(super) async fn overdue(inner: &Inner, owner: Owner, until: i64) -> Result<Vec<Overdue>> {
+    let statement = format!(
+        "with handled as (select coalesce(array_agg(k), '{{}}') as kinds \
+            from timingwheel.instances i cross join lateral unnest(i.kinds) k), \
+        found as (select t.*, t.kind = any(h.kinds) as is_handled \
+            from handled h cross join timingwheel.shards s cross join lateral ( \
+                select {HEAD} from timingwheel.timers \
+                where shard = s.shard and due_ms <= $2 order by due_ms, number limit $3 \
+            ) t where s.epoch = timingwheel.instance($1, $4) and t.begun_by is null) \
+        select * from found where rule is not null or not is_handled order by due_ms, number limit $3"
+    );
+    let parameters: [Parameter<'_>; 4] = [
+        (&owner.epoch.cast_signed(), Type::INT8),
+        (&until, Type::INT8),
+        (&MOST_OVERDUE, Type::INT8),
+        (&inner.owned.token(owner.epoch), Type::INT8),
+    ];
+    let rows = inner.connections.ask(&statement, &parameters).await?;
+    let overdue = |row| -> Result<Overdue> {
+        let Stored { timer, kind, series, .. } = standing(row)?;
+        Ok(Overdue { timer, kind, series, is_handled: get(row, "is_handled")? })
+    };
+    Ok(rows.iter().filter_map(|row| overdue(row).ok()).collect())
 }
 
 /// Leaves out timers that cannot be read, and goes on behind them.

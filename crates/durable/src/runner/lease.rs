@@ -199,6 +199,8 @@ impl Runner {
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
             self.begin_at(renewed.low);
+            // The owner before may have planned series by other zone data.
+            self.inspects_now();
         } else {
             self.scan_for_what_others_saved(has_scanned, renewed.first_due);
         }

@@ -251,6 +251,19 @@ pub struct Stored {
     pub state: State,
 }
 
+/// A timer that is overdue, from [`Store::overdue`](super::Store::overdue).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Its name, and when it is due.
+    pub timer: Near,
+    /// Which handler it is for.
+    pub kind: String,
+    /// How it goes on.
+    pub series: Option<Series>,
+    /// Whether an owner that lives has that handler.
+    pub is_handled: bool,
+}
+
 /// As it is once it is saved: `replaces` and `is_over` say how to save it, and are left out.
 impl From<NewTimer> for Stored {
     fn from(timer: NewTimer) -> Self {

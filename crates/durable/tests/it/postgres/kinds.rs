@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use timingwheel_durable::store::{Ask, Begun, Near, NewTimer, Owner, Store, ToBegin};
-use timingwheel_durable::{Durable, Kind, Place, PostgresStore, Run, TimerId};
+use timingwheel_durable::store::{Ask, Begun, Near, NewTimer, Owner, Series, Store, ToBegin};
+use timingwheel_durable::{Durable, Kind, Missed, Place, PostgresStore, Run, TimerId};
 use tokio::time::{Instant, sleep};
 
 use super::server::database;
@@ -253,4 +253,52 @@ async fn of_helpers_that_begin_the_same_timers_at_a_time_one_has_each_and_the_ow
     // One that is none any more.
     helpers[1].store.leave(helpers[1].owner).await.expect("a leave");
     assert!(helpers[1].begin(of("two")).await.iter().all(|begun| *begun == Begun::Lost));
+}
+
+#[tokio::test]
+async fn a_timer_is_unhandled_only_while_no_instance_that_lives_has_its_handler() {
+    let url = database().await;
+    let timers = stored(&store(&url).await).await;
+    let unhandled = async |hand: &Hand| -> BTreeSet<&str> {
+        let told = hand.store.overdue(hand.owner, soon(0), kinds(&hand.names())).await.expect("an answer");
+        told.iter()
+            .map(|overdue| *timers.get(&overdue.timer).filter(|_| !overdue.is_handled).expect("unhandled"))
+            .collect()
+    };
+    let one = Hand::join(&url, &["one"]).await;
+    assert_eq!(unhandled(&one).await, BTreeSet::from(["two", "three"]));
+    let two = Hand::join(&url, &["two"]).await;
+    for hand in [&one, &two] {
+        assert_eq!(unhandled(hand).await, BTreeSet::from(["three"]));
+    }
+    two.store.leave(two.owner).await.expect("a leave");
+    assert_eq!(unhandled(&one).await, BTreeSet::from(["two", "three"]));
+}
+
+#[tokio::test]
+async fn a_look_at_the_series_reads_those_of_its_own_shards_and_no_payloads() {
+    let url = database().await;
+    let series = |number: u64| NewTimer {
+        key: Some(number.to_string()),
+        series: Some(Series::new("cron 0 9 * * * in UTC".into(), Missed::once())),
+        payload: vec![b'0'; 10_000],
+        ..NewTimer::new(TimerId::new(soon(3_600_000), 1 << 40 | number), "one", [])
+    };
+    store(&url).await.save((0..200).map(series).collect()).await.expect("a save");
+    let both = [Hand::join(&url, &["one"]).await, Hand::join(&url, &["one"]).await];
+    let mut seen = BTreeSet::new();
+    for Hand { store, owner, .. } in &both {
+        store.renew(*owner, None).await.expect("a renewal");
+        let mut after = Place::FIRST;
+        loop {
+            let page = store.series(*owner, after, 30).await.expect("series");
+            let Some(last) = page.last() else { break };
+            after = last.timer.place();
+            for stored in &page {
+                assert!(store.is_mine(*owner, stored.timer) && stored.payload.is_empty(), "{stored:?}");
+                assert!(seen.insert(stored.timer) && stored.series.is_some(), "{stored:?}");
+            }
+        }
+    }
+    assert_eq!(seen.len(), 200);
 }
