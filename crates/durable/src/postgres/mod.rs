@@ -260,7 +260,7 @@ impl Store for PostgresStore {
         reads::overdue(&self.0, owner, until.as_millisecond()).await
     }
 
-    /// Reads all rows: some seconds for each ten million timers.
+    /// Estimates a table of more than half a gigabyte from a sample of its pages.
     async fn count(&self) -> Result<Counts> {
         reads::count(&self.0.connections).await
     }

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use super::connections::{Connections, Parameter};
 use super::convert::{get, id, last_number, near, standing, stored};
 use super::shards::AllShards;
-use super::{Inner, Result};
+use super::{Inner, Result, only};
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Buried, Counts, Loaded, Near, Overdue, Owner, Page, State, Stored};
 
@@ -213,12 +213,28 @@ async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>> {
     connections.ask(statement, &parameters).await
 }
 
-/// Reads all of them.
+/// Up to this many pages of a table are counted: half a gigabyte. Of a larger one, about so many are sampled.
+const MOST_PAGES: i64 = 65_536;
+const SAMPLED: i64 = 16_384;
+
+/// Counts small tables, and estimates large ones from a sample of their pages: to read a table of thirty million rows takes longer
+/// than a call may.
 pub(super) async fn count(connections: &Connections) -> Result<Counts> {
-    let statement = "select count(*) filter (where begun_by is null) as stored, count(begun_by) as begun, \
-        (select count(*) from timingwheel.buried) as buried from timingwheel.timers";
-    let rows = connections.ask(statement, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(Counts::default()) };
-    let count = |name| get::<i64>(row, name).map(i64::cast_unsigned);
-    Ok(Counts { stored: count("stored")?, begun: count("begun")?, buried: count("buried")? })
+    let pages = "select pg_relation_size('timingwheel.timers') / current_setting('block_size')::int as timers, \
+        pg_relation_size('timingwheel.buried') / current_setting('block_size')::int as buried";
+    let rows = connections.ask(pages, &[]).await?;
+    let percent = |name| -> Result<f32> {
+        let pages: i64 = get(only(&rows)?, name)?;
+        #[allow(clippy::cast_precision_loss, reason = "of an estimate")]
+        Ok(if pages <= MOST_PAGES { 100.0 } else { SAMPLED as f32 * 100.0 / pages as f32 })
+    };
+    let (timers, buried) = (percent("timers")?, percent("buried")?);
+    let statement = "select (count(*) * 100 / $1)::bigint as timers, (count(begun_by) * 100 / $1)::bigint as begun, \
+            (select (count(*) * 100 / $2)::bigint from timingwheel.buried tablesample system ($2)) as buried \
+        from timingwheel.timers tablesample system ($1)";
+    let rows = connections.ask(statement, &[(&timers, Type::FLOAT4), (&buried, Type::FLOAT4)]).await?;
+    let count = |name| get::<i64>(only(&rows)?, name).map(i64::cast_unsigned);
+    let (all, begun) = (count("timers")?, count("begun")?);
+    let is_estimate = timers.min(buried) < 100.0;
+    Ok(Counts { stored: all.saturating_sub(begun), begun, buried: count("buried")?, is_estimate })
 }

@@ -294,6 +294,9 @@ pub struct Counts {
     pub begun: u64,
     /// Buried.
     pub buried: u64,
+    /// Whether these are estimates, as of a table in PostgreSQL that has more than half a gigabyte. They are mostly within a
+    /// few percent.
+    pub is_estimate: bool,
 }
 
 /// How an instance stands in a store that it shares, from [`Store::renew`](super::Store::renew).

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use timingwheel_durable::store::{Ask, Begun, Change, Ended, NewTimer, Owner, Settled, Store, ToBegin};
+use timingwheel_durable::store::{
+    Ask, Begun, Change, Counts, Ended, NewTimer, Owner, Settled, Store, ToBegin,
+};
 use timingwheel_durable::tokio_postgres::{Client, IsolationLevel, NoTls};
 use timingwheel_durable::{Kind, Place, PostgresOptions, PostgresStore, TimerId};
 
@@ -128,4 +130,29 @@ async fn beside_an_old_snapshot_a_start_reads_no_dead_rows_before_the_mark() {
     assert!(from_first > DEAD / 100, "{from_first}: no dead rows were read");
     assert!(from_mark < 64 * 12, "{from_mark} pages, from the first place {from_first}");
     drop(old);
+}
+
+#[tokio::test]
+async fn a_large_table_is_counted_from_a_sample_and_the_count_says_so() {
+    const TIMERS: u32 = 240_000;
+    let url = database().await;
+    let store = store(&url).await;
+    let sql = client(&url).await;
+    // Three or four on a page.
+    let insert = format!(
+        "alter table timingwheel.timers set (autovacuum_enabled = off);
+        alter table timingwheel.timers alter column payload set storage plain;
+        insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, begun_by)
+        select n & 63, n, n, n, 'tick', convert_to(repeat('x', 1900), 'UTF8'), case when n % 4 = 0 then 1 end
+        from generate_series(1, {TIMERS}) n"
+    );
+    sql.batch_execute(&insert).await.expect("timers");
+    let counts = store.count().await.expect("counts");
+    assert!(counts.is_estimate, "{counts:?}");
+    let near = |count: u64, part: u32| (f64::from(TIMERS) / f64::from(part) - count as f64).abs() < 6_000.0;
+    assert!(near(counts.stored + counts.begun, 1) && near(counts.begun, 4), "{counts:?}");
+    sql.batch_execute("truncate timingwheel.timers").await.expect("none");
+    store.save(vec![NewTimer::new(TimerId::new(soon(0), 1), Tick::KIND, b"{}")]).await.expect("a save");
+    let exact = Counts { stored: 1, ..Counts::default() };
+    assert_eq!(store.count().await.expect("counts"), exact);
 }
