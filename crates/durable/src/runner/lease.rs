@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -46,8 +46,8 @@ impl Lease {
 
 /// The runner's part in a store that is shared.
 pub(super) struct Share {
-    /// The renewal under way: when it was made, by both clocks, and the time from which it scans for the first due timer.
-    renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
+    /// The renewal under way: when it was made, and the time from which it scans for the first due timer.
+    renewing: Option<(Instant, Option<Timestamp>, Answered<Renewed>)>,
     renew_at: Instant,
     /// A hint came during the renewal, which may not have seen its cause. So the owner renews again.
     renews_again: bool,
@@ -114,11 +114,11 @@ impl Runner {
         if self.next_renewal().is_none_or(|at| Instant::now() < at) {
             return;
         }
-        let (now, wall) = (Instant::now(), self.shared.clock.now());
+        let now = Instant::now();
         let from = self.scans_as_it_renews();
         let renewing = self.store.clone().renew(self.owner, from);
         if let Some(share) = &mut self.share {
-            share.renewing = Some((now, wall, from, renewing));
+            share.renewing = Some((now, from, renewing));
         }
     }
 
@@ -128,9 +128,9 @@ impl Runner {
         let Some(share) = &mut self.share else { return false };
         if let Some((.., renewing)) = &mut share.renewing
             && let Poll::Ready(answer) = renewing.as_mut().poll(cx)
-            && let Some((asked, wall, from, _)) = share.renewing.take()
+            && let Some((asked, from, _)) = share.renewing.take()
         {
-            self.renewed((asked, wall), from.is_some(), answer);
+            self.renewed(asked, from.is_some(), answer);
             has_happened = true;
         }
         let Some(share) = &mut self.share else { return false };
@@ -157,12 +157,7 @@ impl Runner {
         has_happened
     }
 
-    fn renewed(
-        &mut self,
-        (asked, wall): (Instant, Timestamp),
-        has_scanned: bool,
-        answer: Result<Renewed, Error>,
-    ) {
+    fn renewed(&mut self, asked: Instant, has_scanned: bool, answer: Result<Renewed, Error>) {
         let renewed = match answer {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -193,8 +188,10 @@ impl Runner {
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }
-        if let Some(clock) = renewed.clock {
-            self.compare(wall, asked.elapsed(), clock);
+        if let Some(clock) = renewed.clock
+            && self.shared.compare((asked, Instant::now()), clock)
+        {
+            self.look_at_the_clock();
         }
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
@@ -203,15 +200,6 @@ impl Runner {
             self.inspects_now();
         } else {
             self.scan_for_what_others_saved(has_scanned, renewed.first_due);
-        }
-    }
-
-    /// Timers are due by the store's clock, which was read between `wall` and now.
-    fn compare(&mut self, wall: Timestamp, took: Duration, clock: Timestamp) {
-        let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
-        let now = wall.saturating_add(took).unwrap_or(Timestamp::MAX);
-        if self.shared.compare((wall, now), clock) {
-            self.look_at_the_clock();
         }
     }
 
