@@ -222,7 +222,7 @@ impl Runner {
             return self.end(ending);
         }
         self.live.insert(ended.timer.id(), Live::Ending(ending));
-        self.put_off.end(ended);
+        self.put_off.refused(ended);
     }
 
     /// Takes in some of the answers. In between, the runner settles more.
@@ -234,6 +234,9 @@ impl Runner {
     }
 
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
+        if answer != Settled::Locked {
+            self.put_off.is_free(ended.timer.id());
+        }
         match answer {
             Settled::Done => self.has_ended(&ended),
             // It ended by a call whose answer was lost, or in a transaction of its handler.
@@ -250,7 +253,7 @@ impl Runner {
                     self.lose();
                 }
             }
-            Settled::Locked => self.put_off.end(ended),
+            Settled::Locked => self.put_off.end(ended, self.clocks.wall()),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
     }
