@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{GRACE, Runner};
 use crate::error::Error;
+use crate::handler::Interrupt;
 use crate::id::{Place, timestamp};
 use crate::store::{Answered, Ask, Hint, Owner, Renewed, Standing};
 use crate::window::Window;
@@ -105,7 +105,7 @@ impl Runner {
     /// When the runner has to renew, whatever else there is. `None` once another owner has taken over for good.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
-        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost();
+        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost;
         may_renew.then_some(share.renew_at)
     }
 
@@ -141,7 +141,7 @@ impl Runner {
             self.joined(answer);
             has_happened = true;
         }
-        let is_stopping = self.stopping.is_some() || self.is_lost();
+        let is_stopping = self.stopping.is_some() || self.is_lost;
         let Some(share) = &mut self.share else { return false };
         if is_stopping || share.joining.is_some() {
             share.hinting = None;
@@ -211,9 +211,10 @@ impl Runner {
     }
 
     fn lose_for_good(&mut self) {
-        if !self.lost.send_replace(true) {
+        if !std::mem::replace(&mut self.is_lost, true) {
             self.shared.events.lost(self.owner.epoch);
         }
+        self.interrupt_all(Interrupt::Lost);
         self.shared.stats().lost = true;
         self.forget_what_may_have_begun();
         self.disarm_all();
@@ -240,8 +241,7 @@ impl Runner {
 
     /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
     fn join_again(&mut self) {
-        let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
-        lost.send_replace(true);
+        self.interrupt_all(Interrupt::Lost);
         self.shared.events.lease_lost(self.owner.epoch);
         self.forget_what_is_near();
         self.forget_what_may_have_begun();
@@ -294,6 +294,7 @@ impl Runner {
         match hint {
             // If a renewal is under way, it may be too early to tell.
             Hint::Shares => (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some()),
+            Hint::Cancelled(id) => self.cancelled(id),
             Hint::Saved(from, to) => {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };

@@ -341,4 +341,6 @@ pub enum Hint {
     Shares,
     /// Timers were stored that are due from then to then.
     Saved(Timestamp, Timestamp),
+    /// This timer was cancelled after it had begun. It may be another owner's.
+    Cancelled(TimerId),
 }
