@@ -109,6 +109,7 @@ impl Alarm {
     /// For the driver as it ends: lets go of the runtime, which the driver's waker and the timer hold.
     pub(crate) fn end(&self) {
         self.watch.end();
+        self.clock.end();
         drop(self.driver.take());
         let state = std::mem::take(&mut *lock(&self.state));
         drop(state);
