@@ -61,21 +61,17 @@ impl Current {
         Self { deadline: deadline.clone(), limit, hearing: NOBODY }
     }
 
-    /// The deadline, whose instant is that of the limit at the latest.
+    /// The deadline, whose instant is that of the limit at the latest. The limit begins now if it has not begun.
     fn deadline(&mut self) -> Deadline {
-        if let Some(limit) = self.limit_from_now() {
-            (self.deadline, self.limit) = (self.deadline.limit_at(limit), Limit::Child);
-        }
-        self.deadline.clone()
-    }
-
-    /// When the limit passes, which begins now if it has not begun.
-    fn limit_from_now(&self) -> Option<Instant> {
-        match self.limit {
+        let limit = match self.limit {
             Limit::None | Limit::Child => None,
             Limit::After(after) => self.deadline.wheel().current_time().checked_add(after),
             Limit::At(instant) => Some(instant),
+        };
+        if let Some(limit) = limit {
+            (self.deadline, self.limit) = (self.deadline.limit_at(limit), Limit::Child);
         }
+        self.deadline.clone()
     }
 
     /// A timer until it has to end; `None` if only a cancel ends it.
