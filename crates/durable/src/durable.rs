@@ -118,6 +118,11 @@ impl Durable {
     /// another policy or payload updates the series, and a pending run keeps its time. A save with another rule plans
     /// the series anew. The [answer](SavingSeries::save) tells which of these was done.
     ///
+    /// The runs of a series never overlap. While a run takes long, or fails and waits for its next attempt, no other run begins: by
+    /// the default [`Backoff`](crate::Backoff) that may be for three days. Instants that pass meanwhile are
+    /// [missed](SavingSeries::missed). So give the kind of a frequent series few [tries](crate::Backoff::tries): after the last one
+    /// the run is buried, and the series goes on.
+    ///
     /// # Examples
     ///
     /// ```
@@ -221,7 +226,8 @@ impl Durable {
     /// Statistics since the start, and the present state.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.0.shared.stats().clone()
+        let behind = self.0.shared.behind();
+        Stats { behind, ..self.0.shared.stats().clone() }
     }
 
     /// The time by the wall clock.
@@ -285,7 +291,8 @@ pub enum Cancelled {
     ///
     /// A cancel also answers "running" if somebody has edited the timer's row in the database, so that it cannot be read.
     Running(u32),
-    /// There is no such timer: it is done, was removed before, or never existed.
+    /// There is no such timer: it is done, was removed before, or never existed. Or it is buried: then it stays so, and somebody
+    /// may [retry](Durable::retry_buried) it. [`Durable::delete_buried`] deletes it.
     NotFound,
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     epoch: AtomicU64,
     /// If timers are due by the store's clock: how many microseconds that is ahead of `clock`.
     offset_us: AtomicI64,
+    /// When the first timer is due that has not begun. Armed ones are left out, unless they wait although they are due.
+    first_due_ms: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// The kinds that have a handler here.
@@ -50,6 +53,7 @@ impl Shared {
             clock,
             epoch: AtomicU64::new(owner.epoch),
             offset_us: AtomicI64::new(0),
+            first_due_ms: AtomicI64::new(i64::MAX),
             events: Events::default(),
             stats: Mutex::default(),
             kinds,
@@ -96,6 +100,16 @@ impl Shared {
     /// Held for a few counts, and never while user code runs.
     pub(crate) fn stats(&self) -> MutexGuard<'_, Stats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_first_due(&self, due_ms: Option<i64>) {
+        self.first_due_ms.store(due_ms.unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long the first timer has been due that has not begun.
+    pub(crate) fn behind(&self) -> Duration {
+        let passed = self.now().as_millisecond().saturating_sub(self.first_due_ms.load(Ordering::Relaxed));
+        Duration::from_millis(u64::try_from(passed).unwrap_or(0))
     }
 
     pub(crate) fn failed(&self, error: &Error) {

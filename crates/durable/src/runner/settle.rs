@@ -1,6 +1,7 @@
 //! Ends attempts: decides what becomes of each timer, and tells the store.
 
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::maybe_done;
@@ -233,7 +234,7 @@ impl Runner {
         }
     }
 
-    fn has_settled(&mut self, ended: Ended, answer: Settled) {
+    fn has_settled(&mut self, mut ended: Ended, answer: Settled) {
         if answer != Settled::Locked {
             self.put_off.is_free(ended.timer.id());
         }
@@ -243,6 +244,7 @@ impl Runner {
             // run of the series.
             Settled::Gone => {
                 self.loads_anew |= ended.change.put().is_some();
+                self.heed_finish(&mut ended);
                 self.has_ended(&ended);
             }
             Settled::Lost => {
@@ -257,6 +259,19 @@ impl Runner {
             Settled::Locked => self.put_off.end(ended, self.clocks.wall()),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
+    }
+
+    /// If the handler has ended its attempt in a transaction of its own, the timer is done, whatever the handler answered afterwards.
+    fn heed_finish(&mut self, ended: &mut Ended) {
+        let Some(Live::Ending(ending)) = self.live.get_mut(&ended.timer.id()) else { return };
+        if !ending.attempt.has_finished.load(Ordering::Acquire) {
+            return;
+        }
+        if let End::Again { error: Some(error), .. } | End::Bury(error) = &ending.end {
+            let Stored { timer, attempts, .. } = &*ending.attempt.stored;
+            self.shared.events.failed_after_finish(timer.id(), *attempts, loggable(error));
+        }
+        (ending.end, ended.change) = (End::Done, Change::Delete);
     }
 
     /// The row was changed since the attempt began: decides again, by the row as it is.

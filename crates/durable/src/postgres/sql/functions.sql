@@ -264,7 +264,7 @@ $$;
 -- One timer under a key. `p_over`: the rule of its series is over, so only a series that has the key is changed. Answers,
 -- and names the timer that had the key:
 --   0 stored
---   1 the key is taken by it
+--   1 the key is taken by it: nothing may replace it, or a series would replace a timer that is none
 --   2 stored in place of it
 --   3 it is this series
 --   4 it is this series, and was updated; it has begun or keeps its place
@@ -314,7 +314,7 @@ begin
         due := v_old.due_ms;
         first := v_old.first_ms;
         num := v_old.number;
-        if not p_replaces then
+        if not p_replaces or (p_rule is not null and v_old.rule is null and not v_old.ending) then
             answer := 1;
             return;
         end if;
