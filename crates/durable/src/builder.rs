@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -243,9 +242,9 @@ impl Builder {
             (runner.clone(), commands),
         );
         tokio::spawn(task.run());
-        let (unique, runtime) = (AtomicU64::new(0), Handle::current());
+        let runtime = Handle::current();
         let calls = TaskTracker::new();
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime, calls })))
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, runtime, calls })))
     }
 }
 

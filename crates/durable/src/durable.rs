@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -80,7 +79,6 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn ErasedStore>,
     pub(crate) saves: mpsc::UnboundedSender<Save>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
-    pub(crate) unique: AtomicU64,
     pub(crate) runtime: Handle,
     /// Calls that go on without their callers. A stop waits for them.
     pub(crate) calls: TaskTracker,
@@ -269,8 +267,7 @@ impl Durable {
 
     /// A number that no other timer of the store has: epochs are used once.
     pub(crate) fn unique(&self, due: Timestamp, kind: &str) -> u64 {
-        let count = self.0.unique.fetch_add(1, Ordering::Relaxed);
-        self.0.store.number(self.0.shared.owner(), count, due, kind)
+        self.0.store.number(self.0.shared.owner(), self.0.shared.count(), due, kind)
     }
 }
 

@@ -155,8 +155,8 @@ impl<'a> SavingSeries<'a> {
         let (now, series) = (durable.now(), Series::new(rule, missed));
         let next = next_run::first(series.clone(), &plan, now);
         let is_over = next.is_none();
-        let Next { due, series } =
-            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now) });
+        let Next { due, series, .. } =
+            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now), begins_anew: false });
         let id = TimerId::new(due, durable.unique(due, kind));
         let (key, series) = (Some(name), Some(series));
         let timer = NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) };

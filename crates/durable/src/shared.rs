@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// The number of the owner that this instance is now.
     epoch: AtomicU64,
+    /// How many numbers were given out.
+    numbers: AtomicU64,
     /// If timers are due by the store's clock: how many microseconds that is ahead of `clock`.
     offset_us: AtomicI64,
     /// When the first timer is due that has not begun. Armed ones are left out, unless they wait although they are due.
@@ -52,6 +54,7 @@ impl Shared {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
+            numbers: AtomicU64::new(0),
             offset_us: AtomicI64::new(0),
             first_due_ms: AtomicI64::new(i64::MAX),
             events: Events::default(),
@@ -63,6 +66,11 @@ impl Shared {
 
     pub(crate) fn owner(&self) -> Owner {
         Owner { epoch: self.epoch.load(Ordering::Acquire) }
+    }
+
+    /// Counts the numbers that are given out.
+    pub(crate) fn count(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// It has joined again.

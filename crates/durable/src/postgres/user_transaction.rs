@@ -243,7 +243,7 @@ impl Run {
         let (mut series, mut version, mut is_ending) =
             (within.series.as_deref().cloned(), within.version, false);
         let statement = schema.of(
-            "select timingwheel.settle_one(timingwheel.instance($1, $12), $2, $3, $4, $5, $6, $7, null, $8, $8, 0, $9, $10, $11, true) as answer",
+            "select timingwheel.settle_one(timingwheel.instance($1, $12), $2, $3, $4, $5, $6, $7, null, $8, $8, $3, 0, $9, $10, $11, true) as answer",
         );
         loop {
             let next = match &series {

@@ -149,16 +149,25 @@ impl Runner {
         let (id, now) = (timer.id(), self.clocks.wall());
         // It was read before the handler was called.
         let next = next_run::next(series, id.first_due(), now).ok().flatten();
-        let Some(unreadable) = &attempt.unreadable else { return next.map(|next| occurrence(id, next)) };
+        let Some(unreadable) = &attempt.unreadable else {
+            return next.map(|next| self.occurrence(attempt, next));
+        };
         // An instance that can read the rule plans the run after this one.
         let due = next.map_or_else(|| later(now, UNREADABLE_RULE), |next| next.due);
-        Some(occurrence(id, Next { due, series: unreadable.clone().planned_after(now) }))
+        let series = unreadable.clone().planned_after(now);
+        Some(self.occurrence(attempt, Next { due, series, begins_anew: false }))
     }
 
     fn planned_anew(&self, attempt: &Attempt) -> Option<Put> {
-        let id = attempt.id();
-        let next = next_run::anew(attempt.stored.series.as_ref()?, id.first_due(), self.clocks.wall());
-        Some(occurrence(id, next.ok()??))
+        let scheduled = attempt.id().first_due();
+        let next = next_run::anew(attempt.stored.series.as_ref()?, scheduled, self.clocks.wall());
+        Some(self.occurrence(attempt, next.ok()??))
+    }
+
+    fn occurrence(&self, attempt: &Attempt, next: Next) -> Put {
+        occurrence(attempt.id(), next, |due| {
+            self.store.number(self.owner, self.shared.count(), due, &attempt.stored.kind)
+        })
     }
 
     /// Settles ended attempts.
@@ -349,9 +358,10 @@ fn loggable(error: &str) -> &str {
     error.split(UNREADABLE_WHY).next().filter(|_| is_unreadable).unwrap_or(error)
 }
 
-/// An occurrence of a series, with the number that all of them share.
-pub(super) fn occurrence(id: TimerId, next: Next) -> Put {
-    let Next { due, series } = next;
-    let timer = Near::from(TimerId::new(due, id.unique()));
+/// An occurrence of a series, with the number that all of them share, or with a new one.
+pub(super) fn occurrence(id: TimerId, next: Next, new_number: impl FnOnce(Timestamp) -> u64) -> Put {
+    let Next { due, series, begins_anew } = next;
+    let number = if begins_anew { new_number(due) } else { id.unique() };
+    let timer = Near::from(TimerId::new(due, number));
     Put { timer, series: Some(series), attempts: 0, error: None }
 }

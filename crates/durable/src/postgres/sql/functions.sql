@@ -527,14 +527,15 @@ end $$;
 -- settled before; 3 it was changed; 4 somebody has locked the timer, and nothing was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
-    p_error text, p_put_due bigint, p_put_first bigint, p_put_attempts int, p_rule text, p_missed text,
-    p_standing text, p_waits boolean
+    p_error text, p_put_due bigint, p_put_first bigint, p_put_number bigint, p_put_attempts int, p_rule text,
+    p_missed text, p_standing text, p_waits boolean
 ) returns int language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
     v_shard smallint := (p_number & 63)::smallint;
     v_failed int[];
     v_errors text[];
+    v_is_same boolean := p_put_first = p_first and p_put_number = p_number;
 begin
     if p_waits then
         perform from timingwheel.timers
@@ -583,10 +584,10 @@ begin
     else
         -- The next occurrence has another name, and no failures.
         update timingwheel.timers
-        set due_ms = p_put_due, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
-            crashes = case when p_put_first = p_first then crashes else 0 end,
-            failed = case when p_put_first = p_first then v_failed end,
-            errors = case when p_put_first = p_first then v_errors end,
+        set shard = (p_put_number & 63)::smallint, due_ms = p_put_due, number = p_put_number, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
+            crashes = case when v_is_same then crashes else 0 end,
+            failed = case when v_is_same then v_failed end,
+            errors = case when v_is_same then v_errors end,
             rule = p_rule, missed = p_missed, standing = p_standing
         where shard = v_shard and due_ms = p_due and number = p_number;
     end if;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use timingwheel_calendar::Periodic;
-use timingwheel_durable::{Health, Missed, Symptom};
+use timingwheel_durable::{Health, Missed, Symptom, TimerId};
 
 use super::hooked::Step;
 use super::leased::Leased;
@@ -81,7 +81,7 @@ async fn a_run_that_was_only_held_is_not_missed_however_long_that_was() {
         let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
         let hourly = Periodic::seconds(3_600, rig.at(10));
         let series = durable.every("hourly", hourly, &Tick(0)).missed(Missed::none()).save().await.unwrap();
-        rig.store.lock(series.id().map(|id| id.unique()));
+        rig.store.lock(series.id().map(TimerId::unique));
         rig.wheel.sleep(secs(10) + Duration::from_millis(held)).await;
         rig.store.lock([]);
         rig.wheel.sleep(secs(2)).await;
@@ -96,7 +96,7 @@ async fn a_run_that_was_missed_before_it_was_held_is_left_out() {
     let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
     let hourly = Periodic::seconds(3_600, rig.at(10));
     let series = durable.every("hourly", hourly, &Tick(0)).missed(Missed::none()).save().await.unwrap();
-    rig.store.lock(series.id().map(|id| id.unique()));
+    rig.store.lock(series.id().map(TimerId::unique));
     rig.clock.set(rig.at(15));
     rig.wheel.sleep(secs(1)).await;
     rig.store.lock([]);
