@@ -146,6 +146,7 @@ impl Runner {
 
     /// The timer has not begun, or no longer belongs to this owner.
     pub(super) fn has_not_begun(&mut self, id: TimerId) {
+        self.was_cancelled_early(id);
         self.live.remove(&id);
         self.unblock(id);
     }
@@ -274,6 +275,7 @@ impl Runner {
 
     /// An attempt has ended without its handler.
     fn end_uncalled(&mut self, attempt: Attempt, end: End) {
+        self.was_cancelled_early(attempt.id());
         self.end(Ending { attempt, end, was_called: false, refused_at: None });
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Runner;
 use super::settle::End;
-use crate::handler::Handler;
+use crate::handler::{Handler, Interrupt, Signal};
 use crate::id::TimerId;
 use crate::store::{Ended, Near, Series, Stored};
 
@@ -25,7 +25,7 @@ pub(super) enum Live {
     /// The store is asked. An earlier call that failed may have begun it.
     Beginning { may_have_begun: bool },
     /// Its handler has been called, or is about to be.
-    Running { attempt: Attempt, task: AbortHandle },
+    Running { attempt: Attempt, task: AbortHandle, signal: Signal },
     /// Its end is on its way to the store.
     Ending(Ending),
 }
@@ -142,6 +142,30 @@ impl PutOff {
 }
 
 impl Runner {
+    /// Tells all handlers that run.
+    pub(super) fn interrupt_all(&self, why: Interrupt) {
+        for live in self.live.values() {
+            if let Live::Running { signal, .. } = live {
+                signal.interrupt(why);
+            }
+        }
+    }
+
+    /// Whether a timer was cancelled while the answer to its begin was on its way. Told once.
+    pub(super) fn was_cancelled_early(&mut self, id: TimerId) -> bool {
+        !self.cancelled_early.is_empty() && self.cancelled_early.remove(&id)
+    }
+
+    /// A timer was cancelled after it had begun.
+    pub(super) fn cancelled(&mut self, id: TimerId) {
+        match self.live.get(&id) {
+            Some(Live::Running { signal, .. }) => signal.interrupt(Interrupt::Cancelled),
+            // The store has begun it, and its answer is on its way.
+            Some(Live::Beginning { .. }) => drop(self.cancelled_early.insert(id)),
+            Some(Live::Ending(_)) | None => {}
+        }
+    }
+
     /// A timer was not begun, because somebody holds it.
     pub(super) fn put_off_begin(&mut self, near: Near, now: Timestamp) {
         let (id, may_begin) = (near.id(), self.may_begin());

@@ -8,13 +8,13 @@ use timingwheel_durable::{Answer, Cancelled, Kind, Missed, Place, PostgresStore,
 use tokio::sync::Semaphore;
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, client, soon, store, until};
+use super::support::{Calls, Tick, builder, client, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 /// A timer of each shard, due now, begun by an instance that has joined alone.
 async fn begun(store: &PostgresStore) -> (Owner, ToBegin) {
-    let owner = store.join(LEASE, true).await.expect("a join");
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
     let timer = |shard| NewTimer::new(TimerId::new(soon(-1_000), (1_u64 << 20) | shard), Tick::KIND, b"{}");
     store.save((0..64).map(timer).collect()).await.expect("a save");
     let kinds: timingwheel_durable::store::Kinds = Arc::new([Tick::KIND.to_owned()].into());
@@ -36,7 +36,7 @@ async fn a_begin_whose_answer_was_lost_is_answered_again_after_the_shard_has_mov
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
     let (owner, ask) = begun(&first).await;
-    second.join(LEASE, true).await.expect("a join");
+    second.join(LEASE, ticks()).await.expect("a join");
     let again = first.begin(owner, ask.clone()).await.expect("a begin");
     assert!(again.iter().all(is_first), "also where the shard is another's: {again:?}");
 
@@ -76,7 +76,7 @@ async fn an_instance_leaves_at_once_although_a_transaction_has_locked_what_it_ha
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
     let (owner, ask) = begun(&first).await;
-    let other = second.join(LEASE, true).await.expect("a join");
+    let other = second.join(LEASE, ticks()).await.expect("a join");
     let mut sql = client(&url).await;
     let transaction = sql.transaction().await.expect("a transaction");
     let id = ask.timers[0].id();
