@@ -16,7 +16,9 @@ use timingwheel_durable::{
 };
 use tokio::sync::Notify;
 
-use crate::every_store::{Calls, Note, called, get, in_every_store, instance, kinds, note, noting, stop, until};
+use crate::every_store::{
+    Calls, Note, called, get, in_every_store, instance, kinds, note, noting, stop, until,
+};
 
 in_every_store! {
     crashes_do_not_use_up_the_tries_and_are_told_once_each
