@@ -10,14 +10,20 @@ use crate::store::Series;
 const LATE_MS: i64 = 1_000;
 
 /// If a run was planned by a clock that was ahead of the present one by more than this, that clock was wrong. After a smaller
-/// correction no run happens twice. Cron and schedules on a wheel have the same limit.
+/// correction no run happens twice. Cron and schedules on a wheel have the same limit. For an interval it is a period at most, so
+/// that none is late by more than that.
 const CORRECTION_MS: i64 = 3 * 3_600_000;
+
+/// A correction by up to this makes nothing run twice: no rule is finer.
+const FINEST_MS: i64 = 1_000;
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) due: Timestamp,
     pub(crate) series: Series,
+    /// The clock was wrong before. Instants that have run by it may come again, and must not have the same ids.
+    pub(crate) begins_anew: bool,
 }
 
 /// The decision about an occurrence that comes up.
@@ -74,7 +80,7 @@ pub(crate) fn first(series: Series, plan: &Plan, after: Timestamp) -> Option<Nex
     // The store has milliseconds.
     let after = timestamp(floor_millis(after));
     let due = plan.after(after)?;
-    Some(Next { due, series: series.planned_after(after) })
+    Some(Next { due, series: series.planned_after(after), begins_anew: false })
 }
 
 /// # Errors
@@ -126,14 +132,20 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
 /// # Errors
 /// If the rule cannot be read.
 pub(crate) fn anew(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
-    let Some(after) = series.after() else { return Ok(None) };
-    let was_wrong = after.as_millisecond().saturating_sub(now.as_millisecond()) > CORRECTION_MS;
-    if scheduled < now {
-        return Ok(None);
-    }
-    let standing = if was_wrong { Series { catching_up: None, ..series.clone() } } else { series.clone() };
-    let next = first(standing, &read(series)?, if was_wrong { now } else { after });
+    let Some(after) = series.after().filter(|_| scheduled >= now) else { return Ok(None) };
+    let plan = read(series)?;
+    let ahead = after.as_millisecond().saturating_sub(now.as_millisecond());
+    let begins_anew = ahead > FINEST_MS && ahead > correction(&plan, scheduled);
+    let standing = if begins_anew { Series { catching_up: None, ..series.clone() } } else { series.clone() };
+    let next = first(standing, &plan, if begins_anew { now } else { after });
+    let next = next.map(|next| Next { begins_anew, ..next });
     Ok(next.filter(|next| millis(next.due) != millis(scheduled)))
+}
+
+/// By how much the clock may be corrected before the rule begins anew.
+fn correction(plan: &Plan, scheduled: Timestamp) -> i64 {
+    let next = plan.after(scheduled).filter(|_| plan.is_interval());
+    next.map_or(CORRECTION_MS, |next| CORRECTION_MS.min(millis(next) - millis(scheduled)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use timingwheel_durable::{Answer, Cancelled, PostgresError, Run};
+use timingwheel_durable::{Answer, Backoff, Cancelled, PostgresError, Run, Saved};
 
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -27,7 +27,8 @@ async fn a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed() {
     let first = save("keyed").save().await.expect("a save");
     let taken = save("second").save().await;
     assert!(matches!(taken, Err(PostgresError::KeyTaken(id)) if id == first), "and the transaction goes on");
-    assert_ne!(save("third").replace().save().await.expect("a save"), first);
+    let third = save("third").replace().save().await.expect("a save");
+    assert!(matches!(third, Saved::Replaced { dropped, .. } if dropped.id() == first), "{third:?}");
     transaction.commit().await.expect("a commit");
     until("it was called", async || !calls.all().is_empty()).await;
     let transaction = sql.transaction().await.expect("a transaction");
@@ -83,7 +84,7 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
     };
     let one = builder(store(&url).await, LEASE)
         .on(handler)
-        .retry::<Tick>(timingwheel_durable::Backoff::fixed(Duration::from_millis(10)))
+        .retry::<Tick>(Backoff::fixed(Duration::from_millis(10)))
         .start()
         .await
         .expect("a start");
@@ -113,6 +114,47 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
         assert_eq!(names.iter().filter(|done| *done == name).count(), 1, "{name}: {names:?}");
     }
     assert!(!names.contains(&"lost".to_owned()), "its transaction was refused: {names:?}");
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_after_finish_in_has_committed_is_done() {
+    let (url, calls) = (database().await, Calls::default());
+    let (address, noted) = (url.clone(), calls.clone());
+    let handler = move |tick: Tick, run: Run| {
+        let (address, name) = (address.clone(), tick.name.clone());
+        noted.note(tick, &run);
+        async move {
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            run.finish_in(&transaction).await?;
+            if name == "rolled back" && run.attempt == 1 {
+                transaction.rollback().await?;
+            } else {
+                transaction.commit().await?;
+            }
+            match name.as_str() {
+                "panics" => panic!("after the commit"),
+                "buries" => Ok(Answer::Bury("after the commit".into())),
+                _ => Err("after the commit".into()),
+            }
+        }
+    };
+    let backoff = Backoff::fixed(Duration::from_millis(10)).tries(2);
+    let one = builder(store(&url).await, LEASE).on(handler).retry::<Tick>(backoff);
+    let one = one.start().await.expect("a start");
+    for name in ["fails", "panics", "buries", "rolled back"] {
+        one.at(soon(10), &Tick::new(name)).save().await.expect("a save");
+    }
+    until("all have ended", async || {
+        let stats = one.stats();
+        stats.done + stats.retried + stats.buried == 5
+    })
+    .await;
+    let stats = one.stats();
+    assert_eq!((stats.done, stats.retried, stats.buried), (4, 1, 0), "only the rollback is made again");
+    assert_eq!(calls.all().len(), 5);
+    assert_eq!(one.count().await.expect("a count"), Default::default());
     one.stop(Duration::from_secs(60)).await;
 }
 
