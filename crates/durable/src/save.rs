@@ -1,6 +1,7 @@
 //! Saves. Those that come during a call of the store go out together in the next call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_calendar::{Missed, Plan};
@@ -81,17 +82,33 @@ pub struct SavingSeries<'a> {
     name: String,
     plan: Plan,
     missed: Missed,
+    jitter: Duration,
     payload: Payload,
 }
 
 impl<'a> SavingSeries<'a> {
     pub(crate) fn new<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
-        Self { durable, name, plan, missed: Missed::default(), payload: Payload::of(payload) }
+        Self {
+            durable,
+            name,
+            plan,
+            missed: Missed::default(),
+            jitter: Duration::ZERO,
+            payload: Payload::of(payload),
+        }
     }
 
     /// The policy for missed runs: [`Missed::once`] unless it is set.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
+        self
+    }
+
+    /// Puts all runs of the series off by the same time, from 0 to `most`, which its name decides: so series that all begin at
+    /// midnight are spread out. The runs keep their distances. [`Run::scheduled`](crate::Run::scheduled) tells when the run was
+    /// due then. Another `most` is another rule.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
         self
     }
 
@@ -115,12 +132,11 @@ impl<'a> SavingSeries<'a> {
     /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`],
     /// [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored or not.
     pub async fn save(self) -> Result<Saved, Error> {
-        let Self { durable, name, plan, missed, payload: Payload { kind, json } } = self;
+        let Self { durable, name, plan, missed, jitter, payload: Payload { kind, json } } = self;
         let payload = json.map_err(Error::Encode)?;
-        let rule = plan.to_string();
+        let (now, series) = (durable.now(), Series::new(next_run::shifted(&plan, &name, jitter), missed));
         // As it is read when it comes up.
-        let Ok(plan) = rule.parse::<Plan>() else { return Err(Error::Rule(rule)) };
-        let (now, series) = (durable.now(), Series::new(rule, missed));
+        let Ok(plan) = next_run::read(&series) else { return Err(Error::Rule(series.rule)) };
         let next = next_run::first(series.clone(), &plan, now);
         let is_over = next.is_none();
         let Next { due, series } =
