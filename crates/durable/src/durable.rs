@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Plan;
 use tokio::runtime::Handle;
@@ -391,8 +392,8 @@ impl Run {
     }
 }
 
-/// The answer to a cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer to a cancel. There will be no other, so a `match` can have all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cancelled {
     /// The timer is gone: no handler is called for it.
     Removed,
@@ -406,8 +407,8 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// The answer to a move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer to a move. There will be no other, so a `match` can have all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moved {
     /// It is due at another time now. Its id is the same.
     Moved(TimerId),

@@ -78,6 +78,7 @@ impl fmt::Debug for Payload {
 
 /// A handler's answer: the timer is done, comes again, or is buried.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The timer has done its work: it is deleted, or its series goes on.
     Done,

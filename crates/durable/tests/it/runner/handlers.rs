@@ -296,3 +296,24 @@ async fn a_test_runs_until_a_time_with_all_that_is_due_by_then_and_waits_for_no_
     durable.run_until(at(60.0)).await.unwrap();
     assert!(durable.now() < at(72.0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn ids_and_answers_are_read_back_by_serde_as_they_were_written() {
+    fn check<T>(answer: T, json: &str)
+    where
+        T: Serialize + serde::de::DeserializeOwned + std::fmt::Debug + PartialEq,
+    {
+        assert_eq!(serde_json::to_string(&answer).unwrap(), json);
+        assert_eq!(serde_json::from_str::<T>(json).unwrap(), answer);
+    }
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    let id = durable.at(at(1.0), &note("a")).key("a").save().await.unwrap();
+    check(id, &format!("\"{id}\""));
+    assert!(serde_json::from_str::<timingwheel_durable::TimerId>("\"order-42\"").is_err());
+    check(durable.count().await.unwrap(), r#"{"stored":1,"begun":0,"buried":0}"#);
+    check(durable.reschedule("a", at(2.0)).await.unwrap(), &format!(r#"{{"Moved":"{id}"}}"#));
+    check(durable.cancel("a").await.unwrap(), r#""Removed""#);
+    check(durable.delete_buried(id).await.unwrap(), r#""NotFound""#);
+    check(timingwheel_durable::Saved::Kept(id), &format!(r#"{{"Kept":"{id}"}}"#));
+}
