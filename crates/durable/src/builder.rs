@@ -10,6 +10,7 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
@@ -300,13 +301,14 @@ impl Builder {
             return Err(Error::Stopped);
         }
         let clock = clock.unwrap_or_else(clock::usual);
-        let before = clock.now();
-        let owner = store.clone().join(lease, !handlers.is_empty()).await?;
+        let before = Instant::now();
+        let told = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let owner = store.clone().join(lease, told).await?;
         let kinds = handlers.keys().copied().collect();
         let shared = Arc::new(Shared::new(clock, owner, kinds));
         // From the first call on, what is due goes by the store's clock.
         if let Some(now) = store.clock(owner) {
-            shared.compare((before, shared.clock.now()), now);
+            shared.compare((before, Instant::now()), now);
         }
         shared.events.begins(wheel.name(), owner.epoch);
         let (sender, commands) = mpsc::unbounded_channel();

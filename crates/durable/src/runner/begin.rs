@@ -173,6 +173,7 @@ impl Runner {
     /// The wall clock has shown `wall` just now.
     fn has_begun(&mut self, near: Near, answer: Begun, wall: Timestamp) {
         let id = near.id();
+        let held_since = if answer == Begun::Locked { None } else { self.put_off.is_free(id) };
         let stored = match answer {
             Begun::Yours(stored) => stored,
             Begun::Gone => {
@@ -184,7 +185,7 @@ impl Runner {
                 self.shared.events.removed(id);
                 return self.has_not_begun(id);
             }
-            Begun::Locked => return self.put_off_begin(near),
+            Begun::Locked => return self.put_off_begin(near, wall),
             Begun::Lost => {
                 self.has_not_begun(id);
                 return self.lose();
@@ -194,7 +195,7 @@ impl Runner {
         let is_mine = matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch);
         let attempt = self.attempt(stored).filter(|_| is_mine);
         let Some(attempt) = attempt else { return self.has_not_begun(id) };
-        self.come_up(attempt, wall);
+        self.come_up(attempt, wall, held_since);
     }
 
     /// `None` never happens: only kinds with a handler are loaded.
@@ -203,8 +204,9 @@ impl Runner {
         Some(Attempt { stored, epoch: self.owner.epoch, series_before: None, unreadable: None, handler })
     }
 
-    /// The timer has begun: calls its handler, unless there is a reason not to.
-    fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp) {
+    /// The timer has begun: calls its handler, unless there is a reason not to. If somebody held its row, it was found so at
+    /// `held_since`.
+    fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp, held_since: Option<Timestamp>) {
         let (id, crashes) = (attempt.id(), attempt.stored.crashes);
         // Others may have it by now, the clock was set back, or it was cancelled since it began.
         let is_early = attempt.stored.timer.due() > wall;
@@ -226,7 +228,9 @@ impl Runner {
             self.note_unreadable(&attempt.stored, error, wall);
             return self.give_back_for(attempt, UNREADABLE_RULE);
         }
-        let Some(came) = self.take_place(&attempt, wall) else {
+        // A run is not missed because its row was locked, or because it waited for a place.
+        let came = held_since.map_or(wall, |since| since.min(wall));
+        let Some(came) = self.take_place(&attempt, came) else {
             return self.give_back_for(attempt, LATER);
         };
         // A later attempt is made however late it is, and so is one that was snoozed or moved.

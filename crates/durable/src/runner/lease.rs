@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{GRACE, Runner};
@@ -46,8 +46,8 @@ impl Lease {
 
 /// The runner's part in a store that is shared.
 pub(super) struct Share {
-    /// The renewal under way: when it was made, by both clocks, and the time from which it scans for the first due timer.
-    renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
+    /// The renewal under way: when it was made, and the time from which it scans for the first due timer.
+    renewing: Option<(Instant, Option<Timestamp>, Answered<Renewed>)>,
     renew_at: Instant,
     /// A hint came during the renewal, which may not have seen its cause. So the owner renews again.
     renews_again: bool,
@@ -114,11 +114,11 @@ impl Runner {
         if self.next_renewal().is_none_or(|at| Instant::now() < at) {
             return;
         }
-        let (now, wall) = (Instant::now(), self.shared.clock.now());
+        let now = Instant::now();
         let from = self.scans_as_it_renews();
         let renewing = self.store.clone().renew(self.owner, from);
         if let Some(share) = &mut self.share {
-            share.renewing = Some((now, wall, from, renewing));
+            share.renewing = Some((now, from, renewing));
         }
     }
 
@@ -128,9 +128,9 @@ impl Runner {
         let Some(share) = &mut self.share else { return false };
         if let Some((.., renewing)) = &mut share.renewing
             && let Poll::Ready(answer) = renewing.as_mut().poll(cx)
-            && let Some((asked, wall, from, _)) = share.renewing.take()
+            && let Some((asked, from, _)) = share.renewing.take()
         {
-            self.renewed((asked, wall), from.is_some(), answer);
+            self.renewed(asked, from.is_some(), answer);
             has_happened = true;
         }
         let Some(share) = &mut self.share else { return false };
@@ -157,12 +157,7 @@ impl Runner {
         has_happened
     }
 
-    fn renewed(
-        &mut self,
-        (asked, wall): (Instant, Timestamp),
-        has_scanned: bool,
-        answer: Result<Renewed, Error>,
-    ) {
+    fn renewed(&mut self, asked: Instant, has_scanned: bool, answer: Result<Renewed, Error>) {
         let renewed = match answer {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -193,22 +188,18 @@ impl Runner {
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }
-        if let Some(clock) = renewed.clock {
-            self.compare(wall, asked.elapsed(), clock);
+        if let Some(clock) = renewed.clock
+            && self.shared.compare((asked, Instant::now()), clock)
+        {
+            self.look_at_the_clock();
         }
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
+            self.begin_at(renewed.low);
+            // The owner before may have planned series by other zone data.
+            self.inspects_now();
         } else {
             self.scan_for_what_others_saved(has_scanned, renewed.first_due);
-        }
-    }
-
-    /// Timers are due by the store's clock, which was read between `wall` and now.
-    fn compare(&mut self, wall: Timestamp, took: Duration, clock: Timestamp) {
-        let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
-        let now = wall.saturating_add(took).unwrap_or(Timestamp::MAX);
-        if self.shared.compare((wall, now), clock) {
-            self.look_at_the_clock();
         }
     }
 
@@ -240,6 +231,14 @@ impl Runner {
         }
     }
 
+    /// Of the timers that are loaded anew, those from here on come first: before it there may be many that are deleted.
+    fn begin_at(&mut self, low: Option<Timestamp>) {
+        let (Some(low), Some(share)) = (low, &mut self.share) else { return };
+        let before = low.as_millisecond().saturating_sub(1);
+        self.window = Window::after(Place { due_ms: before, unique: u64::MAX });
+        share.scan_for(Scan { after: Place::FIRST, until_ms: Some(before) });
+    }
+
     /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
     fn join_again(&mut self) {
         self.interrupt_all(Interrupt::Lost);
@@ -249,7 +248,7 @@ impl Runner {
         let Some(share) = &mut self.share else { return };
         share.lease.set(None);
         if self.stopping.is_none() {
-            share.joining = Some(self.store.clone().join(self.settings.lease, !self.handlers.is_empty()));
+            share.joining = Some(self.store.clone().join(self.settings.lease, self.kinds.clone()));
         } else {
             // Only the ends of attempts are left to be told.
             share.renew_at = Instant::now() + self.settings.lease;

@@ -311,7 +311,7 @@ async fn ids_and_answers_are_read_back_by_serde_as_they_were_written() {
     let id = durable.at(at(1.0), &note("a")).key("a").save().await.unwrap();
     check(id, &format!("\"{id}\""));
     assert!(serde_json::from_str::<timingwheel_durable::TimerId>("\"order-42\"").is_err());
-    check(durable.count().await.unwrap(), r#"{"stored":1,"begun":0,"buried":0}"#);
+    check(durable.count().await.unwrap(), r#"{"stored":1,"begun":0,"buried":0,"is_estimate":false}"#);
     check(durable.reschedule("a", at(2.0)).await.unwrap(), &format!(r#"{{"Moved":"{id}"}}"#));
     check(durable.cancel("a").await.unwrap(), r#""Removed""#);
     check(durable.delete_buried(id).await.unwrap(), r#""NotFound""#);
