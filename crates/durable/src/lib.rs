@@ -51,7 +51,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | save a timer at an instant, after a duration | [`Durable::at`], [`Durable::after`] |
+//! | save a timer at an instant, after a duration | [`Durable::at`], [`Durable::after`]; many: [`Durable::save_all`] |
 //! | save a series by a rule of `timingwheel-calendar` | [`Durable::every`], [`Missed`] |
 //! | name it, replace it | [`Saving::key`], [`Saving::replace`] |
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |

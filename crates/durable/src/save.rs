@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
@@ -149,6 +150,33 @@ impl<'a> SavingSeries<'a> {
 }
 
 impl Durable {
+    /// Saves many timers, as many [saves](Saving::save) at once: they go to the store 4,096 at a time. Each is stored or refused
+    /// alone. The answers are in the order of the timers.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, each timer may be stored or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use timingwheel_durable::{Durable, Error, Kind};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Invite(u64);
+    /// # impl Kind for Invite { const KIND: &'static str = "invite"; }
+    /// async fn invite(durable: &Durable, guests: &[u64]) -> Result<(), Error> {
+    ///     let tomorrow = std::time::Duration::from_secs(86_400);
+    ///     let invites = guests.iter().map(|guest| durable.after(tomorrow, &Invite(*guest)));
+    ///     durable.save_all(invites).await.into_iter().try_for_each(|saved| saved.map(drop))
+    /// }
+    /// ```
+    pub async fn save_all<'a>(
+        &self,
+        timers: impl IntoIterator<Item = Saving<&'a Durable>>,
+    ) -> Vec<Result<TimerId, Error>> {
+        join_all(timers.into_iter().map(|timer| timer.save())).await
+    }
+
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
         let calling = self.calling()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;

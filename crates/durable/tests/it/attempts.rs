@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel_durable::store::{Page, Store};
-use timingwheel_durable::{Answer, Backoff, Cancelled, HandlerResult, Handling, Interrupt, Run};
+use timingwheel_durable::{Answer, Backoff, Cancelled, Error, HandlerResult, Handling, Interrupt, Run};
 use tokio::sync::mpsc;
 
 use crate::every_store::{Note, in_every_store, instance, later, note};
@@ -15,6 +15,7 @@ in_every_store! {
     a_hook_sees_each_attempt_and_how_it_ended_and_its_answer_counts
     so_many_of_a_kind_run_at_once_and_the_others_wait_and_are_seen_and_called
     an_attempt_that_takes_longer_than_its_limit_fails_and_is_made_again
+    ten_thousand_timers_are_saved_in_one_call_and_each_has_its_answer
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -187,4 +188,27 @@ async fn an_attempt_that_takes_longer_than_its_limit_fails_and_is_made_again<S: 
     assert_eq!((buried[0].timer.id(), buried[0].attempts), (id, 2));
     assert_eq!(buried[0].failures[0].error, "it took longer than its limit of 50ms");
     durable.stop(SECOND).await;
+}
+
+async fn ten_thousand_timers_are_saved_in_one_call_and_each_has_its_answer<S: Store + Clone>(store: S) {
+    let durable = instance(&store).start().await.unwrap();
+    let taken = durable.at(later(1), &note("")).key("k7").save().await.unwrap();
+    let (due, payload) = (later(2), note(""));
+    let timers = (0..10_000).map(|n| durable.at(due, &payload).key(format!("k{n}")));
+    let saved = durable.save_all(timers).await;
+    assert_eq!(saved.len(), 10_000);
+    for (n, saved) in saved.iter().enumerate() {
+        match saved {
+            Ok(id) if n % 1_000 == 0 => {
+                assert_eq!(durable.get(format!("k{n}")).await.unwrap().unwrap().timer.id(), *id);
+            }
+            Ok(_) => assert_ne!(n, 7),
+            Err(error) => {
+                assert!(n == 7 && matches!(error, Error::KeyTaken(id) if *id == taken), "{n}: {error}")
+            }
+        }
+    }
+    // The first save, and ten thousand in three calls or a few more.
+    assert!(durable.stats().save_batches < 10, "{}", durable.stats().save_batches);
+    assert_eq!(durable.count().await.unwrap().stored, 10_000);
 }
