@@ -144,9 +144,13 @@ impl Shared {
         self.events.failed(error, errors);
     }
 
+    pub(crate) fn has_handler(&self, kind: &str) -> bool {
+        self.kinds.contains(kind)
+    }
+
     /// A timer of this kind is saved. If the kind has no handler here, an event says so once: a handler is easily forgotten.
     pub(crate) fn note_kind(&self, kind: &str) {
-        if self.kinds.is_empty() || self.kinds.contains(kind) {
+        if self.kinds.is_empty() || self.has_handler(kind) {
             return;
         }
         self.stats().saved_unhandled += 1;

@@ -713,6 +713,8 @@ begin
         answer := 2;
         update timingwheel.timers set ending = true, version = version + 1
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number and not ending;
+        -- Its handler hears of it.
+        perform pg_notify('timingwheel', 'cancelled ' || v_old.first_ms || ' ' || v_old.number);
     end if;
 end $$;
 
