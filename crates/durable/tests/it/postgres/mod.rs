@@ -11,6 +11,7 @@ mod kinds;
 mod limits;
 mod locks;
 mod many;
+mod places;
 mod proof;
 mod proxy;
 mod races;
