@@ -57,7 +57,9 @@
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
-//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
+//! | look at timers | [`Durable::look`] with a [`Filter`], [`Durable::show`], [`Durable::tally`], [`Durable::get`], [`Durable::list`], [`Durable::count`] |
+//! | cancel, move, retry, delete many | [`Durable::act`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
+//! | stop a kind for a while | [`Durable::pause`], [`Durable::resume`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
@@ -85,7 +87,7 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `metrics` | the calls of users, and their answers |
+// | `durable`, `operate`, `builder`, `save`, `metrics` | the calls of users, and their answers |
 // | `runner`, `save`, `shared` | the two tasks, and the state that they share with the handle |
 // | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | the parts that the runner uses |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
@@ -108,6 +110,7 @@ mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod next_run;
+mod operate;
 mod outside;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -133,6 +136,7 @@ pub use handler::{Answer, HandlerError, HandlerResult, Kind, Lost, Run};
 pub use health::{Health, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};
 pub use memory::MemoryStore;
+pub use operate::{Act, Acted};
 pub use outside::{CallBack, Outside};
 #[cfg(feature = "postgres")]
 pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore};
@@ -140,7 +144,10 @@ pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore}
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::{Saving, SavingSeries};
-pub use store::{Buried, Counts, Failure, Near, Page, Saved, State, Stored, Taken, Which};
+pub use store::{
+    Buried, Counts, Failure, Filter, Listing, Near, Page, Phase, Saved, Shown, State, Stored, Taken, Tally,
+    Times, Which,
+};
 pub use timingwheel_calendar::{Missed, MissedError};
 /// The client of `PostgresStore`, whose transactions timers are saved in.
 #[cfg(feature = "postgres")]

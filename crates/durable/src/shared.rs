@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Events;
 use crate::health::Stats;
-use crate::store::Owner;
+use crate::store::{Kinds, Owner};
 
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// The kinds that have a handler here.
-    kinds: BTreeSet<&'static str>,
+    kinds: Kinds,
     /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
@@ -45,7 +45,7 @@ impl Drop for Watched {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: BTreeSet<&'static str>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: Kinds) -> Self {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
@@ -91,6 +91,11 @@ impl Shared {
         let micros = i64::try_from(offset.as_micros()).unwrap_or(0);
         self.offset_us.store(micros, Ordering::Relaxed);
         self.stats().clock_offset = offset;
+    }
+
+    /// The kinds that have a handler here.
+    pub(crate) fn kinds(&self) -> Kinds {
+        Kinds::clone(&self.kinds)
     }
 
     /// Held for a few counts, and never while user code runs.

@@ -193,6 +193,7 @@ impl Runner {
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }
+        self.set_paused(&renewed.paused);
         if let Some(clock) = renewed.clock {
             self.compare(wall, asked.elapsed(), clock);
         }
@@ -376,7 +377,7 @@ impl Runner {
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_load();
         share.is_scanning = true;
-        let (limit, kinds) = (self.settings.in_memory, self.kinds.clone());
+        let (limit, kinds) = (self.settings.in_memory, self.wanted.clone());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 

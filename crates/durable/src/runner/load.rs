@@ -80,7 +80,7 @@ impl Runner {
             after,
             until: timestamp(until),
             limit: self.settings.in_memory - armed,
-            kinds: self.kinds.clone(),
+            kinds: self.wanted.clone(),
         };
         self.ask_for(ask, is_anew);
     }

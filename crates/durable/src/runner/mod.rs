@@ -45,7 +45,7 @@ use crate::outside::{CallBack, Far};
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
 use crate::shared::{Shared, Watched};
-use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
+use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Paused, Settled};
 use crate::window::Window;
 use begin::Batch;
 use call_handler::let_others_run;
@@ -89,7 +89,9 @@ pub(crate) struct Runner {
     store: Arc<dyn ErasedStore>,
     owner: Owner,
     handlers: Arc<Handlers>,
+    /// The kinds that have a handler, and those of them that are not paused.
     kinds: Kinds,
+    wanted: Kinds,
     settings: Settings,
     /// Takes far timers.
     outside: Option<Far>,
@@ -161,10 +163,12 @@ impl Runner {
         owner: Owner,
         handlers: Handlers,
         settings: Settings,
+        paused: Paused,
         outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
-        let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let kinds = shared.kinds();
+        let wanted = Arc::new(kinds.difference(&paused).cloned().collect());
         let clocks = Clocks::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
@@ -176,6 +180,7 @@ impl Runner {
             owner,
             handlers: Arc::new(handlers),
             kinds,
+            wanted,
             settings,
             outside,
             commands,
@@ -249,6 +254,15 @@ impl Runner {
             outside.hand_over();
         }
         self.sleep_until_next();
+    }
+
+    /// These kinds are paused. What is armed of a paused kind is not begun, and is loaded again once the kind is resumed.
+    pub(crate) fn set_paused(&mut self, paused: &Paused) {
+        let wanted: BTreeSet<String> = self.kinds.difference(paused).cloned().collect();
+        if *self.wanted != wanted {
+            self.loads_anew |= !wanted.is_subset(&self.wanted);
+            self.wanted = Arc::new(wanted);
+        }
     }
 
     /// Whether anything may still be begun here.

@@ -3,6 +3,7 @@
 mod every_store;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod operate;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod promises;

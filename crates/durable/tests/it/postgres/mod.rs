@@ -10,6 +10,7 @@ mod instances;
 mod limits;
 mod locks;
 mod many;
+mod operate;
 mod proof;
 mod proxy;
 mod races;
