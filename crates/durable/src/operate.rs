@@ -50,7 +50,7 @@ const AT_A_TIME: usize = 500;
 impl Durable {
     /// A page of the timers that a filter wants, with their phases, errors and times.
     ///
-    /// A page takes a few milliseconds, however many timers there are: it [looks at 5,000](Listing::timers) at the most.
+    /// A page takes a few milliseconds, however many timers there are: it [looks at 2,500](Listing::timers) at the most.
     ///
     /// # Cancel safety
     /// It only reads, and can be called again.

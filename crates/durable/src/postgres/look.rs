@@ -99,9 +99,9 @@ async fn page(inner: &Inner, filter: &Filter, part: Part, after: Place, limit: u
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let shards = if part == Part::Buried { 1 } else { i64::from(inner.shards.count()) };
     // Where all timers are wanted, the page is mostly full with this.
-    let is_picky = kind.is_some() || prefix.is_some() || filter.phase.is_some();
-    let least = (limit.saturating_mul(4) / shards + 4).min(PASSED as i64 / shards);
-    let of_each = if is_picky || part == Part::Buried { PASSED as i64 / shards } else { least };
+    let wants_some = kind.is_some() || prefix.is_some() || filter.phase.is_some();
+    let least = (limit.saturating_mul(4) / shards + 4).min(i64::from(PASSED) / shards);
+    let of_each = if wants_some || part == Part::Buried { i64::from(PASSED) / shards } else { least };
     let parameters: [Parameter<'_>; 10] = [
         (&due, Type::INT8),
         (&number, Type::INT8),
@@ -124,7 +124,7 @@ pub(super) async fn look(inner: &Inner, Look { filter, .. }: &Look) -> Result<Lo
         // The last time for one that was buried, and is stored again meanwhile.
         for part in [Part::Standing, Part::Buried, Part::Standing] {
             if part == Part::Buried || found.is_empty() {
-                for row in &page(inner, filter, part, Place::FIRST, PASSED).await? {
+                for row in &page(inner, filter, part, Place::FIRST, usize::from(PASSED)).await? {
                     found.push(shown(inner, row, part)?);
                 }
             }
@@ -138,9 +138,11 @@ pub(super) async fn look(inner: &Inner, Look { filter, .. }: &Look) -> Result<Lo
     let mut next = Some(start);
     while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.limit) {
         // Those that are damaged stand among the others.
-        let limit = if filter.phase == Some(Phase::Damaged) { PASSED } else { filter.limit - found.len() };
-        let rows = page(inner, filter, part, after, limit.min(PASSED)).await?;
-        let mut ends_at = (rows.len() == limit.min(PASSED)).then_some(after);
+        let limit =
+            if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.limit - found.len() };
+        let limit = limit.min(PASSED.into());
+        let rows = page(inner, filter, part, after, limit).await?;
+        let mut ends_at = (rows.len() == limit).then_some(after);
         for row in &rows {
             let at =
                 Place { due_ms: get(row, "due_ms")?, unique: get::<i64>(row, "number")?.cast_unsigned() };

@@ -234,7 +234,7 @@ pub struct Look {
 pub type Looked = (Vec<Shown>, Option<Cursor>);
 
 /// So many timers are passed in one look at the most, whether they are wanted or not: a page takes no longer than that.
-pub(crate) const PASSED: usize = 5_000;
+pub(crate) const PASSED: u16 = 2_500;
 
 /// The kinds that are paused.
 pub type Paused = BTreeSet<String>;
@@ -284,7 +284,7 @@ impl Shown {
 #[non_exhaustive]
 pub struct Listing {
     /// The timers: stored and begun ones in the order of their due times, then buried ones in the order of their ids. There
-    /// may be fewer than the limit, or none, although more follow: a page looks at 5,000 timers at the most.
+    /// may be fewer than the limit, or none, although more follow: a page looks at 2,500 timers at the most.
     pub timers: Vec<Shown>,
     /// The filter of the next page. `None` if this is the last one.
     pub next: Option<Filter>,

@@ -123,7 +123,7 @@ pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::E
         let found = standing.into_iter().chain(find_buried(tables, which)?);
         return Ok((found.map(show).filter(|shown| filter.wants(shown)).collect(), None));
     }
-    let (mut found, mut passed, mut stopped) = (Vec::new(), 0, None);
+    let (mut found, mut passed, mut stopped) = (Vec::new(), 0_u16, None);
     let mut next = Some(filter.start());
     while let (Some(Cursor { part, after }), None) = (next, stopped) {
         if filter.limit == 0 {
