@@ -64,7 +64,7 @@
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
 //! | let something else wake far timers | [`Outside`], [`Builder::outside`] |
-//! | come from Sidekiq, Celery or `RocketMQ` | [`coming_from`] |
+//! | come from River, Oban, Hangfire, Sidekiq, Quartz, db-scheduler, Temporal, Celery or `RocketMQ` | [`coming_from`] |
 //!
 //! # What it is not
 //!

@@ -142,7 +142,7 @@ pub trait Store: Send + Sync + 'static {
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
     fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
 
-    /// The timers that a filter wants, and where the next look begins. It passes [`PASSED`] timers at the most.
+    /// The timers that a filter wants, and where the next look begins. It passes 2,500 timers at the most.
     ///
     /// The runner makes neither this call nor the next two, so a store that only it uses does not answer them.
     fn look(&self, look: Look) -> impl Future<Output = Result<Looked, Self::Error>> + Send {
