@@ -184,7 +184,7 @@ impl ReadTables for Maps {
     fn counts(&self) -> Result<Counts, Infallible> {
         let [rows, begun, buried] =
             [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
-        Ok(Counts { stored: rows - begun, begun, buried })
+        Ok(Counts { stored: rows - begun, begun, buried, is_estimate: false })
     }
 
     fn heads(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {

@@ -36,10 +36,11 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
 use tokio_postgres::{Row, Socket};
 
-use crate::id::{TimerId, millis};
+use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Effect, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Owner, Page,
-    Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
+    Ask, Begun, Counts, Effect, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Overdue,
+    Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
+    ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -254,7 +255,15 @@ impl Store for PostgresStore {
         reads::list(&self.0, page).await
     }
 
-    /// Reads all rows: some seconds for each ten million timers.
+    async fn series(&self, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+        reads::series(&self.0, owner, after, limit).await
+    }
+
+    async fn overdue(&self, owner: Owner, until: Timestamp, _: Kinds) -> Result<Vec<Overdue>> {
+        reads::overdue(&self.0, owner, until.as_millisecond()).await
+    }
+
+    /// Estimates a table of more than half a gigabyte from a sample of its pages.
     async fn count(&self) -> Result<Counts> {
         reads::count(&self.0.connections).await
     }

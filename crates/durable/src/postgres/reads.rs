@@ -6,9 +6,9 @@ use tokio_postgres::types::Type;
 use super::connections::{Connections, Parameter};
 use super::convert::{get, id, last_number, near, standing, stored};
 use super::shards::AllShards;
-use super::{Inner, Result};
+use super::{Inner, Result, only};
 use crate::id::{Place, timestamp};
-use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
+use crate::store::{Ask, Buried, Counts, Loaded, Near, Overdue, Owner, Page, State, Stored};
 
 /// Timers that are saved after their due time are mostly due within this long before now.
 const GRACE_MS: i64 = 60_000;
@@ -104,6 +104,60 @@ fn last_of(found: &[(Near, bool)], shards: AllShards, shard: i16) -> Place {
     last.map_or(Place::FIRST, |(timer, _)| timer.place())
 }
 
+/// The columns of a timer, without what may be large.
+const HEAD: &str = "due_ms, number, first_ms, begun_by, attempts, crashes, kind, key, rule, missed, standing, \
+    null::int[] as failed, null::text[] as errors, ending, version, ''::bytea as payload";
+
+/// Those in its own shards.
+pub(super) async fn series(inner: &Inner, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+    let statement = format!(
+        "select t.* from timingwheel.shards s cross join lateral ( \
+            select {HEAD} from timingwheel.timers \
+            where shard = s.shard and rule is not null and (due_ms, number) > ($2, $3) \
+            order by due_ms, number limit $4 \
+        ) t where s.epoch = timingwheel.instance($1, $5) order by t.due_ms, t.number limit $4"
+    );
+    let parameters: [Parameter<'_>; 5] = [
+        (&owner.epoch.cast_signed(), Type::INT8),
+        (&after.due_ms, Type::INT8),
+        (&last_number(after), Type::INT8),
+        (&i64::try_from(limit).unwrap_or(i64::MAX), Type::INT8),
+        (&inner.owned.token(owner.epoch), Type::INT8),
+    ];
+    let rows = inner.connections.ask(&statement, &parameters).await?;
+    // One that cannot be read is reported when it is listed or begun.
+    Ok(rows.iter().filter_map(|row| standing(row).ok()).collect())
+}
+
+/// How many timers of each shard are looked at, and how many are told, if they are overdue.
+const MOST_OVERDUE: i64 = 100;
+
+/// Those in its own shards.
+pub(super) async fn overdue(inner: &Inner, owner: Owner, until: i64) -> Result<Vec<Overdue>> {
+    let statement = format!(
+        "with handled as (select coalesce(array_agg(k), '{{}}') as kinds \
+            from timingwheel.instances i cross join lateral unnest(i.kinds) k), \
+        found as (select t.*, t.kind = any(h.kinds) as is_handled \
+            from handled h cross join timingwheel.shards s cross join lateral ( \
+                select {HEAD} from timingwheel.timers \
+                where shard = s.shard and due_ms <= $2 order by due_ms, number limit $3 \
+            ) t where s.epoch = timingwheel.instance($1, $4) and t.begun_by is null) \
+        select * from found where rule is not null or not is_handled order by due_ms, number limit $3"
+    );
+    let parameters: [Parameter<'_>; 4] = [
+        (&owner.epoch.cast_signed(), Type::INT8),
+        (&until, Type::INT8),
+        (&MOST_OVERDUE, Type::INT8),
+        (&inner.owned.token(owner.epoch), Type::INT8),
+    ];
+    let rows = inner.connections.ask(&statement, &parameters).await?;
+    let overdue = |row| -> Result<Overdue> {
+        let Stored { timer, kind, series, .. } = standing(row)?;
+        Ok(Overdue { timer, kind, series, is_handled: get(row, "is_handled")? })
+    };
+    Ok(rows.iter().filter_map(|row| overdue(row).ok()).collect())
+}
+
 /// Leaves out timers that cannot be read, and goes on behind them.
 pub(super) async fn list(inner: &Inner, mut page: Page) -> Result<Vec<Stored>> {
     let (most, mut found) = (page.limit, Vec::new());
@@ -159,12 +213,28 @@ async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>> {
     connections.ask(statement, &parameters).await
 }
 
-/// Reads all of them.
+/// Up to this many pages of a table are counted: half a gigabyte. Of a larger one, about so many are sampled.
+const MOST_PAGES: i64 = 65_536;
+const SAMPLED: i64 = 16_384;
+
+/// Counts small tables, and estimates large ones from a sample of their pages: to read a table of thirty million rows takes longer
+/// than a call may.
 pub(super) async fn count(connections: &Connections) -> Result<Counts> {
-    let statement = "select count(*) filter (where begun_by is null) as stored, count(begun_by) as begun, \
-        (select count(*) from timingwheel.buried) as buried from timingwheel.timers";
-    let rows = connections.ask(statement, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(Counts::default()) };
-    let count = |name| get::<i64>(row, name).map(i64::cast_unsigned);
-    Ok(Counts { stored: count("stored")?, begun: count("begun")?, buried: count("buried")? })
+    let pages = "select pg_relation_size('timingwheel.timers') / current_setting('block_size')::int as timers, \
+        pg_relation_size('timingwheel.buried') / current_setting('block_size')::int as buried";
+    let rows = connections.ask(pages, &[]).await?;
+    let percent = |name| -> Result<f32> {
+        let pages: i64 = get(only(&rows)?, name)?;
+        #[allow(clippy::cast_precision_loss, reason = "of an estimate")]
+        Ok(if pages <= MOST_PAGES { 100.0 } else { SAMPLED as f32 * 100.0 / pages as f32 })
+    };
+    let (timers, buried) = (percent("timers")?, percent("buried")?);
+    let statement = "select (count(*) * 100 / $1)::bigint as timers, (count(begun_by) * 100 / $1)::bigint as begun, \
+            (select (count(*) * 100 / $2)::bigint from timingwheel.buried tablesample system ($2)) as buried \
+        from timingwheel.timers tablesample system ($1)";
+    let rows = connections.ask(statement, &[(&timers, Type::FLOAT4), (&buried, Type::FLOAT4)]).await?;
+    let count = |name| get::<i64>(only(&rows)?, name).map(i64::cast_unsigned);
+    let (all, begun) = (count("timers")?, count("begun")?);
+    let is_estimate = timers.min(buried) < 100.0;
+    Ok(Counts { stored: all.saturating_sub(begun), begun, buried: count("buried")?, is_estimate })
 }

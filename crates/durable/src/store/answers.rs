@@ -128,7 +128,7 @@ pub enum Begun {
     /// It was cancelled while an earlier owner ran it, and that owner died: it is deleted.
     Cancelled,
     /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it, or a call whose answer was
-    /// lost. The runner asks again after a second.
+    /// lost. The runner asks again soon.
     Locked,
     /// The caller is no longer the owner.
     Lost,
@@ -143,8 +143,8 @@ pub enum Settled {
     Changed(Box<Stored>),
     /// Nothing was done: the attempt had ended before, by a call whose answer was lost, or in a transaction of its handler.
     Gone,
-    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again after
-    /// a second.
+    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again
+    /// soon.
     Locked,
     /// Nothing was done: the caller is no longer the owner.
     Lost,
@@ -267,6 +267,19 @@ pub struct Stored {
     pub times: Times,
 }
 
+/// A timer that is overdue, from [`Store::overdue`](super::Store::overdue).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Its name, and when it is due.
+    pub timer: Near,
+    /// Which handler it is for.
+    pub kind: String,
+    /// How it goes on.
+    pub series: Option<Series>,
+    /// Whether an owner that lives has that handler.
+    pub is_handled: bool,
+}
+
 /// As it is once it is saved: `replaces` and `is_over` say how to save it, and are left out.
 impl From<NewTimer> for Stored {
     fn from(timer: NewTimer) -> Self {
@@ -298,6 +311,9 @@ pub struct Counts {
     pub begun: u64,
     /// Buried.
     pub buried: u64,
+    /// Whether these are estimates, as of a table in PostgreSQL that has more than half a gigabyte. They are mostly within a
+    /// few percent.
+    pub is_estimate: bool,
 }
 
 /// How an instance stands in a store that it shares, from [`Store::renew`](super::Store::renew).
@@ -344,4 +360,6 @@ pub enum Hint {
     Shares,
     /// Timers were stored that are due from then to then.
     Saved(Timestamp, Timestamp),
+    /// This timer was cancelled after it had begun. It may be another owner's.
+    Cancelled(TimerId),
 }

@@ -14,10 +14,10 @@ use jiff::Timestamp;
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::id::TimerId;
+use crate::id::{Place, TimerId};
 pub use answers::{
-    Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Removal, Renewed, Saved, Settled, Standing,
-    State, Stored, Taken, Times,
+    Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Overdue, Removal, Renewed, Saved, Settled,
+    Standing, State, Stored, Taken, Times,
 };
 pub(crate) use look::PASSED;
 pub use look::{
@@ -27,6 +27,9 @@ pub use questions::{
     Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
 };
 pub(crate) use questions::{check_key, check_payload};
+
+/// How many pages of overdue timers are looked at.
+const PAGES: usize = 10;
 
 /// An owner of timers: a process from its [`join`](Store::join) on, with a number from a counter in the store.
 ///
@@ -141,6 +144,49 @@ pub trait Store: Send + Sync + 'static {
 
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
     fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
+
+    /// A page of this owner's series, after a place. The payloads, failures, and series of other owners may be left out.
+    fn series(
+        &self,
+        owner: Owner,
+        after: Place,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send {
+        let _ = owner;
+        self.list(Page { only_series: true, after, limit, ..Page::default() })
+    }
+
+    /// Stored timers of this owner that are due by `until`, the earliest first: those of a kind that no owner has a handler for, and
+    /// series. `kinds` are this owner's. If very many timers are due, only the first of them are looked at.
+    fn overdue(
+        &self,
+        owner: Owner,
+        until: Timestamp,
+        kinds: Kinds,
+    ) -> impl Future<Output = Result<Vec<Overdue>, Self::Error>> + Send {
+        let _ = owner;
+        async move {
+            let (mut found, mut page) = (Vec::new(), Page::default());
+            for _ in 0..PAGES {
+                let timers = self.list(page.clone()).await?;
+                let is_last = timers.len() < page.limit;
+                for Stored { timer, kind, series, state, .. } in timers {
+                    if timer.due() > until {
+                        return Ok(found);
+                    }
+                    page.after = timer.place();
+                    let is_handled = kinds.contains(&kind);
+                    if state == State::Stored && (series.is_some() || !is_handled) {
+                        found.push(Overdue { timer, kind, series, is_handled });
+                    }
+                }
+                if is_last {
+                    break;
+                }
+            }
+            Ok(found)
+        }
+    }
 
     /// The timers that a filter wants, and where the next look begins. It passes 2,500 timers at the most.
     ///
@@ -296,6 +342,8 @@ erased! {
         reschedule(which: Which, due: Timestamp) -> Move;
         unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
         list(page: Page) -> Vec<Stored>;
+        series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
+        overdue(owner: Owner, until: Timestamp, kinds: Kinds) -> Vec<Overdue>;
         count() -> Counts;
         look(look: Look) -> Looked;
         tally(sight: Sight) -> Tally;

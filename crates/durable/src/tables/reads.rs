@@ -185,7 +185,7 @@ const COUNTED: u64 = 100_000;
 /// due last.
 pub(crate) fn tally<L: ReadTables>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
     let (epoch, paused) = (tables.epoch()?, tables.paused()?);
-    let Counts { stored, begun, buried } = tables.counts()?;
+    let Counts { stored, begun, buried, .. } = tables.counts()?;
     let mut tally = Tally::default();
     let (mut counted, mut ahead) = (0, Vec::new());
     tables.heads(Place::FIRST, &mut |at, head| {

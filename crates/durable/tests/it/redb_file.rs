@@ -183,7 +183,7 @@ async fn a_file_of_an_older_format_keeps_its_attempts_and_finds_its_buried_timer
     let found = store.get("runs".into()).await.unwrap().unwrap();
     assert_eq!((found.state, found.times.begun), (State::Begun { epoch: 1, attempt: 1 }, None));
     assert_eq!(store.cancel("buried".into()).await.unwrap(), Removal::Removed(buried.into()));
-    assert_eq!(store.count().await.unwrap(), Counts { stored: 0, begun: 1, buried: 0 });
+    assert_eq!(store.count().await.unwrap(), Counts { begun: 1, ..Counts::default() });
 }
 
 #[tokio::test]

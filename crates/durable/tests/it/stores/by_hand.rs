@@ -241,7 +241,7 @@ impl<S: Store> Hand<S> {
             self.save([replaces.clone()]).await,
             [Saved::Replaced { id: replaces.id, dropped: replaced }]
         );
-        assert_eq!(self.count().await, Counts { stored: 1, begun: 1, buried: 0 });
+        assert_eq!(self.count().await, Counts { stored: 1, begun: 1, ..Counts::default() });
     }
 
     async fn burials(&self) {
