@@ -169,7 +169,8 @@ impl<'a> SavingSeries<'a> {
         let payload = json.map_err(Error::Encode)?;
         let (now, series) = (durable.now(), Series::new(next_run::shifted(&plan, &name, jitter), missed));
         // As it is read when it comes up.
-        let plan: next_run::Shifted = series.rule.parse().map_err(|error: String| Error::Rule(why_not(&series.rule, &error)))?;
+        let plan: next_run::Shifted =
+            series.rule.parse().map_err(|error: String| Error::Rule(why_not(&series.rule, &error)))?;
         let next = next_run::first(series.clone(), &plan, now);
         let is_over = next.is_none();
         let Next { due, series, .. } =
