@@ -81,9 +81,9 @@ impl TimingWheel {
         &self.wheel.turner.alarm.counters.name
     }
 
-    /// How many timers are pending: registered, and neither fired nor dropped since.
+    /// How many timers are pending: armed, and neither fired nor dropped since.
     ///
-    /// A future registers its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
+    /// A future arms its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
     /// methods register it at once.
     ///
     /// On a wheel with a bound this is one load. Otherwise it locks each shard for a moment, one after the other.

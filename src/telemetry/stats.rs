@@ -14,13 +14,13 @@ use crate::telemetry::histogram::Histogram;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How many timers are registered now.
+    /// How many timers are pending now.
     pub pending: usize,
     /// How many pending timers stand on each level, level 0 first.
     ///
     /// Together they are `pending`, at rest.
     pub pending_by_level: Vec<usize>,
-    /// How many timers were registered.
+    /// How many timers were armed.
     pub armed: u64,
     /// How many timers fired, because their deadline came.
     pub fired: u64,
