@@ -208,6 +208,12 @@ impl TimingWheel {
         self.wheel.shards[0].has_ended()
     }
 
+    /// Counts a panic in [`Stats::wakers_panicked`], so that an operator sees it in the wheel's statistics, metrics and
+    /// health. For libraries that are built on timers, and catch panics of code that they run later.
+    pub fn note_panic(&self) {
+        self.wheel.turner.alarm.counters.note_panic();
+    }
+
     /// The runtime on which the wheel was made, and whose workers turn it.
     ///
     /// A timer's waker is called there, or on the thread that ends the wheel. A library that is built on timers can

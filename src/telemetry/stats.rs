@@ -47,7 +47,7 @@ pub struct Stats {
     pub stalls: u64,
     /// How many wakers panicked when their timers fired, or when the end of the wheel woke them. The panic hook has
     /// reported each. Other wakers are not counted: those woken by a reset to a deadline that has passed, whose caller gets
-    /// the panic.
+    /// the panic. Panics that a library has [noted](crate::TimingWheel::note_panic), such as those of jobs, are counted too.
     pub wakers_panicked: u64,
     /// How far the wheel is behind, beyond the lateness that it [promises](crate::TimingWheel#precision). Zero, unless the
     /// runtime is held up or more timers are due than one turn fires.
