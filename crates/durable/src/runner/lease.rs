@@ -382,6 +382,19 @@ impl Runner {
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 
+    /// If the load was a scan, it is made again: nothing else would find its timers before the next renewal.
+    pub(super) fn scan_failed(&mut self, after: Place, until_ms: i64) {
+        let Some(share) = &mut self.share else { return };
+        if std::mem::take(&mut share.is_scanning) {
+            share.scan_for(Scan { after, until_ms: Some(until_ms) });
+        }
+    }
+
+    /// Whether a scan is to come.
+    pub(super) fn has_scan(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.scan.is_some())
+    }
+
     /// A load has ended. `new` of its timers were not known.
     pub(super) fn scanned(&mut self, end: Place, until_ms: i64, new: usize) {
         let Some(share) = &mut self.share else { return };

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{ONE_CLOCK_READING, Runner};
 use crate::error::Error;
-use crate::id::timestamp;
+use crate::id::{Place, timestamp};
 use crate::store::{Ask, Loaded, Near};
 
 /// The longest time between two comparisons of the clocks while timers are armed.
@@ -28,6 +28,7 @@ fn in_millis(duration: Duration) -> i64 {
 pub(super) struct LoadAsked {
     /// It starts again at the first timer.
     is_anew: bool,
+    after: Place,
     until_ms: i64,
 }
 
@@ -86,16 +87,17 @@ impl Runner {
     }
 
     fn ask_for(&mut self, ask: Ask, is_anew: bool) {
-        let asked = LoadAsked { is_anew, until_ms: ask.until.as_millisecond() };
+        let asked = LoadAsked { is_anew, after: ask.after, until_ms: ask.until.as_millisecond() };
         self.loading = Some((asked, self.store.clone().load(self.owner, ask)));
     }
 
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((LoadAsked { is_anew, until_ms }, _)) = self.loading.take() else { return };
+        let Some((LoadAsked { is_anew, after, until_ms }, _)) = self.loading.take() else { return };
         match answer {
             Err(error) => {
                 self.window.load_failed();
                 self.loads_anew |= is_anew;
+                self.scan_failed(after, until_ms);
                 self.failed(&error);
             }
             Ok(loaded) if loaded.lost => {
@@ -233,7 +235,8 @@ impl Runner {
                 || !self.ends.is_empty()
                 || !self.ready.is_empty()
                 || !self.again.is_empty()
-                || self.loads_anew;
+                || self.loads_anew
+                || self.has_scan();
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
         }
