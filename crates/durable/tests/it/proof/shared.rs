@@ -181,3 +181,19 @@ async fn a_start_loads_from_the_mark_first_and_then_what_is_before_it() {
     assert_eq!(rig.store.loads()[..2], [Place::last_of(before), Place::FIRST]);
     durable.stop(secs(5)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_fails_is_made_again() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    // The window reaches beyond this timer.
+    durable.at(rig.at(50), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let timer = NewTimer::new(TimerId::new(rig.at(5), 1), Tick::KIND, b"0");
+    rig.store.save(vec![timer]).await.unwrap();
+    rig.script.next("load", Step::Before, What::Fail);
+    rig.store.hint(Hint::Saved(rig.at(5), rig.at(5)));
+    rig.wheel.sleep(secs(5)).await;
+    assert!(rig.script.is_over(), "it scans");
+    assert_eq!(rig.calls(), 1);
+}
