@@ -219,10 +219,11 @@ begin
     -- Noted once a minute, and never waited for.
     with noted as (
         select s.shard from timingwheel.shards s
-        where s.epoch = p_epoch and (s.low_ms is null or s.low_ms not between p_low - 60000 and p_low)
+        where s.epoch = p_epoch and p_low is not null
+            and (s.low_ms is null or s.low_ms not between p_low - 60000 and p_low)
         for no key update skip locked
     )
-    update timingwheel.shards s set low_ms = p_low from noted n where s.shard = n.shard and p_low is not null;
+    update timingwheel.shards s set low_ms = p_low from noted n where s.shard = n.shard;
     low := (
         select case when count(s.low_ms) = count(*) then min(s.low_ms) end
         from timingwheel.shards s where s.shard = any(shards || helps)
