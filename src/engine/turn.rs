@@ -161,7 +161,7 @@ impl Turner {
     pub(crate) fn begin(self: &Arc<Self>, workers: usize) -> Driver {
         let turn = Arc::new(ByPark(self.clone())).into();
         let (tick, counters) = (self.resolution.tick(), &self.alarm.counters);
-        let timer = ParkTimer::of_current_runtime(self.clock, tick, counters, turn);
+        let timer = ParkTimer::of_current_runtime(&self.clock, tick, counters, turn);
         self.alarm.begin(timer, workers);
         // After this turn inserters set the timers themselves, even before the task is first polled.
         self.turn();
@@ -181,7 +181,7 @@ impl Turner {
         alarm.counters.turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
-        let mut budget = Budget::of_a_turn(self.clock);
+        let mut budget = Budget::of_a_turn(&self.clock);
         self.clock.look_for_pause();
         let mut pace = None;
         loop {
@@ -375,7 +375,7 @@ impl Budget {
     const BATCHES: usize = 16;
     const TIME: Duration = Duration::from_millis(1);
 
-    pub(super) const fn of_a_turn(clock: Clock) -> Self {
+    pub(super) const fn of_a_turn(clock: &Clock) -> Self {
         Self { batches: Self::BATCHES, is_timed: !clock.is_pausable, until: None, fired: 0 }
     }
 

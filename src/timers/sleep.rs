@@ -461,8 +461,8 @@ impl Sleep {
     }
 
     /// The wheel's clock. Only for a sleep that was made by a wheel.
-    pub(crate) fn clock(&self) -> Clock {
-        self.of_wheel().clock
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.of_wheel().clock
     }
 
     /// How the wheel's ticks lie. Only for a sleep that was made by a wheel.

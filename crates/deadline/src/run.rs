@@ -41,6 +41,12 @@ enum Limit {
     Child,
 }
 
+impl Limit {
+    const fn is_child(self) -> bool {
+        matches!(self, Self::Child)
+    }
+}
+
 type WakerId = (usize, usize);
 
 fn id(waker: &Waker) -> WakerId {
@@ -67,6 +73,20 @@ impl Current {
             Limit::After(after) => self.deadline.wheel().current_time().checked_add(after),
             Limit::At(instant) => Some(instant),
         }
+    }
+
+    /// A timer until it has to end; `None` if only a cancel ends it.
+    fn timer(&mut self) -> Option<Timeout<Pending<()>>> {
+        let (wheel, end) = (self.deadline.wheel(), self.deadline.instant());
+        if let Limit::After(after) = self.limit {
+            // It reads the clock, which nobody need do again.
+            let of_limit = wheel.timeout(after, pending());
+            self.limit = Limit::At(of_limit.deadline());
+            if end.is_none_or(|end| of_limit.deadline() <= end) {
+                return Some(of_limit);
+            }
+        }
+        self.instant().map(|instant| wheel.timeout_at(instant, pending()))
     }
 
     /// When it has to end; `None` if only a cancel ends it.
@@ -139,24 +159,33 @@ impl Under {
         let mut this = self.project();
         // Before the future can spend it: a future that does so does not escape its deadline.
         let had_budget = coop::has_budget_remaining();
-        let is_child =
-            |current: &Option<Current>| matches!(current, Some(Current { limit: Limit::Child, .. }));
-        let was_child = is_child(this.current);
+        let (mut was_child, mut is_same_waker) = (false, false);
         if let Some(current) = this.current {
-            current.hearing = Some(id(cx.waker()));
+            was_child = current.limit.is_child();
+            let waker = id(cx.waker());
+            is_same_waker = current.hearing.replace(waker) == Some(waker);
         }
         if let Poll::Ready(output) = within(this.current, || poll(cx)) {
             return Poll::Ready(Ok(output));
         }
-        if is_child(this.current) != was_child {
+        let current = this.current.as_mut().expect("it is back, as its future has returned");
+        if current.limit.is_child() != was_child {
             // The child may be cancelled alone.
             this.cancelled.set(None);
         }
-        let current = this.current.as_mut().expect("it is back, as its future has returned");
-        if this.cancelled.is_none() && !(*this.may_share && is_heard(&current.deadline, cx.waker())) {
+        let is_cancelled = if let Some(cancelled) = this.cancelled.as_mut().as_pin_mut() {
+            // The last poll had this waker registered: the token need not do so again.
+            if is_same_waker {
+                current.deadline.token().is_cancelled()
+            } else {
+                cancelled.poll(cx).is_ready()
+            }
+        } else if *this.may_share && is_heard(&current.deadline, cx.waker()) {
+            false
+        } else {
             this.cancelled.set(Some(current.deadline.token().clone().cancelled_owned()));
-        }
-        let is_cancelled = this.cancelled.as_pin_mut().is_some_and(|it| it.poll(cx).is_ready());
+            this.cancelled.as_pin_mut().is_some_and(|it| it.poll(cx).is_ready())
+        };
         if !is_cancelled {
             ready!(poll_timer(this.timer, current, cx));
         }
@@ -175,27 +204,32 @@ fn is_heard(deadline: &Deadline, waker: &Waker) -> bool {
     CURRENT.try_with(|outer| outer.borrow().as_ref().is_some_and(is_heard)).unwrap_or(false)
 }
 
-/// Ready when time is up. A timer that fires looks again, because the deadline may have been extended.
+/// Ready when time is up.
 fn poll_timer(
     timer: &mut Option<Timeout<Pending<()>>>,
     current: &mut Current,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
-    let wheel = current.deadline.wheel();
-    if let Limit::After(after) = current.limit {
-        // It reads the clock, which the timer need not do again.
-        let of_limit = wheel.timeout(after, pending());
-        current.limit = Limit::At(of_limit.deadline());
-        *timer = Some(of_limit).filter(|it| current.instant() == Some(it.deadline()));
-    }
     loop {
-        let Some(instant) = current.instant() else { return Poll::Pending };
-        let timer = timer.get_or_insert_with(|| wheel.timeout_at(instant, pending()));
-        ready!(pin!(coop::unconstrained(&mut *timer)).poll(cx)).unwrap_err();
-        if instant <= timer.deadline() {
-            return Poll::Ready(());
+        let armed = match timer {
+            Some(armed) => armed,
+            None => match current.timer() {
+                Some(armed) => timer.insert(armed),
+                None => return Poll::Pending,
+            },
+        };
+        let polled = if coop::has_budget_remaining() {
+            Pin::new(&mut *armed).poll(cx)
+        } else {
+            pin!(coop::unconstrained(&mut *armed)).poll(cx)
+        };
+        ready!(polled).unwrap_err();
+        // It looks again, because the deadline may have been extended.
+        match current.instant() {
+            Some(instant) if instant <= armed.deadline() => return Poll::Ready(()),
+            Some(instant) => Pin::new(armed).reset(instant),
+            None => *timer = None,
         }
-        Pin::new(timer).reset(instant);
     }
 }
 

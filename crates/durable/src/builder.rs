@@ -10,13 +10,14 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
 use crate::clock::{self, Clock};
 use crate::durable::{Durable, Inner};
 use crate::error::Error;
-use crate::handler::{Handler, HandlerResult, Handlers, Kind, Run};
+use crate::handler::{Handler, HandlerResult, Handlers, Handling, Kind, Run};
 use crate::outside::{Far, Outside};
 use crate::runner::{Runner, Settings};
 use crate::save::{Saver, Told};
@@ -49,6 +50,7 @@ impl Builder {
             in_memory: 10_000,
             concurrency: 1_024,
             lease: LEASE,
+            hook: None,
             #[cfg(feature = "postgres")]
             postgres: (&store as &dyn Any).downcast_ref().cloned(),
         };
@@ -115,6 +117,47 @@ impl Builder {
     /// Sets when failed attempts of a kind are made again. The default is [that of `Backoff`](Backoff).
     pub fn retry<K: Kind>(mut self, backoff: Backoff) -> Self {
         self.backoffs.push((K::KIND, backoff));
+        self
+    }
+
+    /// Calls `hook` round each attempt of all kinds. It gets the call of the handler as a future, which it awaits. So it sees the
+    /// kind, the key, the attempt, how late it is, how long it takes and how it ends: also that the handler panicked or that its
+    /// payload cannot be read, as an error. It may set what is current in the handler. Its answer counts. A further hook goes
+    /// round the earlier ones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use timingwheel::TimingWheel;
+    /// # use timingwheel_durable::{Durable, Handling, MemoryStore, Run};
+    /// # async fn example() -> Result<(), timingwheel_durable::Error> {
+    /// let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new())
+    ///     .around(|run: Run, handling: Handling| async move {
+    ///         let begun = std::time::Instant::now();
+    ///         let result = handling.await;
+    ///         println!("{} {:?}, {:?} late, {:?}: {result:?}", run.kind, run.key, run.late, begun.elapsed());
+    ///         result
+    ///     })
+    ///     .start()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn around<H, F>(mut self, hook: H) -> Self
+    where
+        H: Fn(Run, Handling) -> F + Send + Sync + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        let within = self.settings.hook.take();
+        self.settings.hook = Some(Arc::new(move |run: Run, handling| {
+            let (its, within) = (run.clone(), within.clone());
+            let handling = match within {
+                // Called within the hook, as the handler is.
+                Some(within) => Box::pin(async move { within(its, handling).await }),
+                None => handling,
+            };
+            Box::pin(hook(run, handling))
+        }));
         self
     }
 
@@ -219,39 +262,52 @@ impl Builder {
             return Err(Error::Stopped);
         }
         let clock = clock.unwrap_or_else(clock::usual);
-        let before = clock.now();
+        let before = Instant::now();
         let told = Arc::new(handlers.keys().map(ToString::to_string).collect());
         let owner = store.clone().join(lease, told).await?;
         let kinds = handlers.keys().copied().collect();
         let shared = Arc::new(Shared::new(clock, owner, kinds));
         // From the first call on, what is due goes by the store's clock.
         if let Some(now) = store.clock(owner) {
-            shared.compare((before, shared.clock.now()), now);
+            shared.compare((before, Instant::now()), now);
         }
         shared.events.begins(wheel.name(), owner.epoch);
-        let (runner, commands) = mpsc::unbounded_channel();
+        let (sender, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
-        let saver = Saver { saves: to_save, told: Told { shared: shared.clone(), runner: runner.clone() } };
+        let saver = Saver { saves: to_save, told: Told { shared: shared.clone(), runner: sender.clone() } };
         tokio::spawn(saver.run());
+        let (unique, runtime) = (AtomicU64::new(0), Handle::current());
+        let (calls, runner) = (TaskTracker::new(), sender.clone());
+        let inner = Inner {
+            wheel,
+            shared: shared.clone(),
+            store: store.clone(),
+            saves,
+            runner,
+            unique,
+            runtime,
+            calls,
+        };
+        let durable = Durable(Arc::new(inner));
         let task = Runner::new(
-            &wheel,
-            shared.clone(),
-            store.clone(),
+            &durable.0.wheel,
+            Arc::downgrade(&durable.0) as _,
+            shared,
+            store,
             owner,
             handlers,
             settings,
             outside,
-            (runner.clone(), commands),
+            (sender, commands),
         );
         tokio::spawn(task.run());
-        let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        let calls = TaskTracker::new();
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime, calls })))
+        Ok(durable)
     }
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("settings", &self.settings).finish_non_exhaustive()
+        let kinds: Vec<_> = self.handlers.keys().collect();
+        f.debug_struct("Builder").field("kinds", &kinds).finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::handler::Kind;
+use crate::handler::{Kind, Run};
 use crate::health::Stats;
 use crate::id::TimerId;
 use crate::runner::{Command, GRACE, Stopped};
@@ -274,6 +274,32 @@ impl fmt::Debug for Durable {
     }
 }
 
+impl Run {
+    /// The `Durable` that called the handler: a handler saves and cancels timers with it.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if its last handle has been dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use timingwheel_durable::{Answer::Done, HandlerResult, Kind, Run};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Remind;
+    /// # impl Kind for Remind { const KIND: &'static str = "remind"; }
+    /// async fn remind(_: Remind, run: Run) -> HandlerResult {
+    ///     let next = run.due + jiff::SignedDuration::from_hours(24);
+    ///     run.durable()?.at(next, &Remind).save().await?;
+    ///     Ok(Done)
+    /// }
+    /// ```
+    pub fn durable(&self) -> Result<Durable, Error> {
+        let inner = self.durable.upgrade().and_then(|inner| inner.downcast().ok());
+        inner.map(Durable).ok_or(Error::Stopped)
+    }
+}
+
 /// The answer to a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
@@ -318,7 +344,10 @@ impl Durable {
                 drop(self.0.runner.send(Command::Removed(near)));
                 Cancelled::Removed
             }
-            Removal::Running(_, attempt) => Cancelled::Running(attempt),
+            Removal::Running(id, attempt) => {
+                drop(self.0.runner.send(Command::Cancelled(id)));
+                Cancelled::Running(attempt)
+            }
         })
     }
 

@@ -56,6 +56,8 @@
 //! | name it, replace it | [`Saving::key`], [`Saving::replace`] |
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
+//! | save and cancel in a handler, hear of a stop or a cancel | [`Run::durable`], [`Run::token`], [`Run::interrupted`] |
+//! | see or wrap each attempt | [`Builder::around`], [`Stats::kinds`], a span of `tracing` |
 //! | try again | [`Backoff`], [`Builder::retry`] |
 //! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
 //! | stop | [`Durable::stop`] |
@@ -129,8 +131,8 @@ pub use error::Error;
 pub use guide::{coming_from, promises};
 #[cfg(feature = "postgres")]
 pub use guide::{many_instances, sizing};
-pub use handler::{Answer, HandlerError, HandlerResult, Kind, Lost, Run};
-pub use health::{Health, Stats, Symptom, Unhandled};
+pub use handler::{Answer, HandlerError, HandlerResult, Handling, Interrupt, Kind, Run};
+pub use health::{Health, KindStats, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};
 pub use memory::MemoryStore;
 pub use outside::{CallBack, Outside};

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::error::Error;
@@ -17,8 +18,10 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// The number of the owner that this instance is now.
     epoch: AtomicU64,
-    /// If timers are due by the store's clock: how many microseconds that is ahead of `clock`.
-    offset_us: AtomicI64,
+    /// From this moment on the time of a shared store is reckoned.
+    origin: Instant,
+    /// What the store's clock showed then, in microseconds, or [`BY_OWN_CLOCK`].
+    shown_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// The kinds that have a handler here.
@@ -26,6 +29,9 @@ pub(crate) struct Shared {
     /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
+
+/// Timers are due by the instance's own clock, as far as is known.
+const BY_OWN_CLOCK: i64 = i64::MIN;
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,7 +55,8 @@ impl Shared {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
-            offset_us: AtomicI64::new(0),
+            origin: Instant::now(),
+            shown_us: AtomicI64::new(BY_OWN_CLOCK),
             events: Events::default(),
             stats: Mutex::default(),
             kinds,
@@ -66,31 +73,39 @@ impl Shared {
         self.epoch.store(owner.epoch, Ordering::Release);
     }
 
-    /// The time by which timers are due.
+    /// The time by which timers are due. If that is the store's, it goes on as the monotonic clock does, so it does not move if the
+    /// machine's clock is set.
     pub(crate) fn now(&self) -> Timestamp {
-        let (now, offset) = (self.clock.now(), self.offset());
-        if offset.is_zero() { now } else { now.saturating_add(offset).unwrap_or(Timestamp::MAX) }
-    }
-
-    pub(crate) fn offset(&self) -> SignedDuration {
-        SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
-    }
-
-    /// The store's clock showed `clock` at some time between `before` and `after`. So it is known only within these: if the offset
-    /// may be right it stays, and otherwise it becomes the least that may be, so that no timer is early. Returns whether it changed.
-    pub(crate) fn compare(&self, (before, after): (Timestamp, Timestamp), clock: Timestamp) -> bool {
-        let (least, most) = (clock.duration_since(after), clock.duration_since(before));
-        let is_wrong = !(least..=most).contains(&self.offset());
-        if is_wrong {
-            self.set_offset(least);
+        let shown = self.shown_us.load(Ordering::Relaxed);
+        if shown == BY_OWN_CLOCK {
+            return self.clock.now();
         }
-        is_wrong
+        Timestamp::from_microsecond(shown.saturating_add(self.passed_us(Instant::now())))
+            .unwrap_or(Timestamp::MAX)
     }
 
-    fn set_offset(&self, offset: SignedDuration) {
-        let micros = i64::try_from(offset.as_micros()).unwrap_or(0);
-        self.offset_us.store(micros, Ordering::Relaxed);
+    /// Whether timers are due by a clock that nobody sets between two comparisons.
+    pub(crate) fn goes_by_store(&self) -> bool {
+        self.shown_us.load(Ordering::Relaxed) != BY_OWN_CLOCK
+    }
+
+    fn passed_us(&self, now: Instant) -> i64 {
+        i64::try_from(now.saturating_duration_since(self.origin).as_micros()).unwrap_or(i64::MAX)
+    }
+
+    /// The store's clock showed `clock` at some time between `before` and `after`. So it is known only within these: if what is
+    /// known may be right it stays, and otherwise it becomes the least that may be, so that no timer is early. Returns whether it
+    /// changed.
+    pub(crate) fn compare(&self, (before, after): (Instant, Instant), clock: Timestamp) -> bool {
+        let at_origin = |shown_at| clock.as_microsecond().saturating_sub(self.passed_us(shown_at));
+        let (least, most) = (at_origin(after), at_origin(before));
+        let is_wrong = !(least..=most).contains(&self.shown_us.load(Ordering::Relaxed));
+        if is_wrong {
+            self.shown_us.store(least, Ordering::Relaxed);
+        }
+        let offset = self.now().duration_since(self.clock.now());
         self.stats().clock_offset = offset;
+        is_wrong
     }
 
     /// Held for a few counts, and never while user code runs.

@@ -14,7 +14,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::error::WatchError;
-use crate::lists::{Asked, End, Listed, Lists};
+use crate::lists::{Listed, Lists};
 use crate::operation::{Awaited, Operation, Outcome};
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
@@ -54,23 +54,21 @@ impl Model {
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.lists.count_under(&(), |operation| operation.check()) == 1
+        self.lists.count_under(&(), |operation| operation.check(None)) == 1
     }
 
     fn add_and_check_in_task(&self) {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.lists.count_under(&(), |operation| operation.ask(None) != Asked::TooLate);
+        self.lists.count_under(&(), |operation| operation.ask());
     }
 
-    /// By the wheel, and by the task that it spawns where nobody has polled.
+    /// By the task that the wheel spawns.
     fn expire(&self) {
-        if self.operation.ask(Some(End::Expired)) == Asked::Nobody {
-            self.operation.check();
-        }
+        self.operation.check(Some(WatchError::Expired));
     }
 
     fn cancel(&self) -> bool {
-        self.lists.count_under(&(), |operation| operation.end(End::Cancelled)) == 1
+        self.lists.count_under(&(), |operation| operation.end(WatchError::Cancelled)) == 1
     }
 
     fn assert_no_item_lost(&self, outcome: &str) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tower_service::Service;
 use super::BoxFuture;
 use super::body::InTime;
 use super::header::Header;
-use super::status::{Status, UNREADABLE, answer};
+use super::status::{self, UNREADABLE, answer};
 use super::told::{self, Callback, Outcome, Report};
 use crate::deadline::{Deadline, DeadlineExt};
 
@@ -78,8 +79,7 @@ impl ServerLayer {
         self
     }
 
-    /// Ends a request `margin` before its caller's time is up, so that the answer is there in time. A framework around this
-    /// layer that keeps the time of the same header, as tonic's server does, then never comes first.
+    /// Ends a request `margin` before its caller's time is up, so that the answer is there in time.
     pub const fn margin(mut self, margin: Duration) -> Self {
         self.margin = margin;
         self
@@ -154,12 +154,9 @@ where
             deadline.map(|deadline| (told::Request::new(&deadline, layer.callback.as_ref()), deadline));
         Box::pin(async move {
             let header = &layer.header;
-            let refuse = |status, message: &str| {
-                Ok(answer(header, status, message, InTime::response(None, header, None)))
-            };
             let (told, deadline) = match begun {
                 Ok(begun) => begun,
-                Err(unreadable) => return refuse(UNREADABLE, &unreadable),
+                Err(unreadable) => return Ok(answer(header, UNREADABLE, &unreadable)),
             };
             let is_head = request.method() == Method::HEAD;
             request.extensions_mut().insert(deadline.clone());
@@ -169,7 +166,17 @@ where
             };
             let answered = match deadline.end() {
                 Some(ended) => Err(ended),
-                None => deadline.run(handle).await,
+                None => {
+                    let mut run = pin!(deadline.run(handle));
+                    // Whoever polls this may do so by a timer for the same header, and then answer in our place.
+                    let poll = |cx: &mut Context<'_>| match run.as_mut().poll(cx) {
+                        Poll::Pending => {
+                            deadline.end().map_or(Poll::Pending, |ended| Poll::Ready(Err(ended)))
+                        }
+                        answered => answered,
+                    };
+                    poll_fn(poll).await
+                }
             };
             match answered {
                 Ok(Ok(response)) => Ok(response.map(|body| {
@@ -188,7 +195,7 @@ where
                 }
                 Err(ended) => {
                     told.over(Outcome::Ended(ended));
-                    refuse(Status::from(ended), &ended.to_string())
+                    Ok(status::ended(header, ended))
                 }
             }
         })

@@ -93,7 +93,10 @@ pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved> {
 }
 
 /// A statement whose parameters are a [`name`].
-pub(super) const CANCEL: &str = "select * from timingwheel.cancel_one($1, $2, $3)";
+/// The instance that runs the timer is told when the cancel commits.
+pub(super) const CANCEL: &str = "select c.*, case when answer = 2 then \
+        pg_notify('timingwheel', 'cancelled ' || first || ' ' || num) end \
+    from timingwheel.cancel_one($1, $2, $3) c";
 
 pub(super) async fn cancel(connections: &Connections, which: &Which) -> Result<Removal> {
     let (first, number, key) = name(which);

@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use super::Inner;
 use super::connections::Listening;
 use super::membership::{GIVE_BACK, SOON_MS};
-use crate::id::timestamp;
+use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
 
 /// How long hints are gathered before they are told.
@@ -57,6 +57,8 @@ struct Hears {
     failures: u32,
     /// When to scan once more. Later hints change neither the time nor the range.
     once_more: Option<Instant>,
+    /// Cancels of running timers that have not been passed on.
+    cancelled: Vec<TimerId>,
 }
 
 /// Notes to be sent: for each shard the first and the last due time.
@@ -64,6 +66,12 @@ struct Hears {
 struct Notes {
     of: BTreeMap<u64, (i64, i64)>,
     is_busy: bool,
+}
+
+/// The first due time and the number of a timer.
+fn cancelled(text: &str) -> Option<TimerId> {
+    let (first, number) = text.split_once(' ')?;
+    Some(TimerId { due_ms: first.parse().ok()?, unique: number.parse::<i64>().ok()?.cast_unsigned() })
 }
 
 impl Inner {
@@ -87,6 +95,9 @@ impl Inner {
     }
 
     async fn hear(&self, owner: Owner, hears: &mut Hears) -> Option<Hint> {
+        if let Some(id) = hears.cancelled.pop() {
+            return Some(Hint::Cancelled(id));
+        }
         let Some(listening) = &mut hears.listening else {
             if hears.failures > 0 {
                 let wait = RETRY.saturating_mul(1 << hears.failures.min(5)).min(RETRY_MOST);
@@ -128,6 +139,11 @@ impl Inner {
         let mut told = Some(first);
         let mut are_shared = false;
         while let Some(text) = told {
+            if let Some(id) = text.strip_prefix("cancelled ") {
+                hears.cancelled.extend(cancelled(id));
+                told = listening.1.try_recv().ok();
+                continue;
+            }
             match text
                 .split_once(' ')
                 .and_then(|(shard, due)| Some((shard.parse().ok()?, due.parse::<i64>().ok()?)))

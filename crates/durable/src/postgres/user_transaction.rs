@@ -61,8 +61,9 @@ impl PostgresStore {
     /// Cancels a timer in a transaction, by its id or its key. It is gone when that commits.
     ///
     /// Until then the timer's row is locked. Nobody begins the timer meanwhile. If it has begun, its result waits for the
-    /// transaction, and up to a second longer. So keep such a transaction short. [`Cancelled::Running`] may be answered up to a
-    /// tenth of a second before the handler is called.
+    /// transaction, and then at most as long again, and no more than a second. So keep such a transaction short.
+    /// [`Cancelled::Running`] may be answered up to a tenth of a second before the handler is called. With the commit a hint
+    /// tells the handler, by its [token](Run::token); PostgreSQL refuses `PREPARE TRANSACTION` after such an answer.
     ///
     /// **Change your own rows first, and the timer last**, in each transaction: here, with `save_in` under a key, and with
     /// [`Run::finish_in`]. If a handler locks an order and then its timer, and a request locks the timer and then the order, each

@@ -19,7 +19,7 @@ pub(super) struct Clocks {
     reference: (Timestamp, Instant),
     /// When they were compared last.
     pub(super) looked: Instant,
-    /// Whether the clock wakes this task when it is set.
+    /// Whether this task wakes when the clock is set: the clock tells, or it is the store's, and a renewal reads it.
     pub(super) tells: bool,
 }
 
@@ -35,7 +35,7 @@ impl Clocks {
 
     /// Asks the clock to wake this task when it is set. Returns whether it was set since the last look.
     pub(super) fn watch(&mut self, waker: &Waker) -> bool {
-        self.tells = self.shared.clock.wake_when_set(waker);
+        self.tells = self.shared.goes_by_store() || self.shared.clock.wake_when_set(waker);
         self.tells && self.differs(self.wall(), Instant::now())
     }
 

@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
-use tokio::sync::watch;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{GRACE, Runner};
 use crate::error::Error;
+use crate::handler::Interrupt;
 use crate::id::{Place, timestamp};
 use crate::store::{Answered, Ask, Hint, Owner, Renewed, Standing};
 use crate::window::Window;
@@ -46,8 +46,8 @@ impl Lease {
 
 /// The runner's part in a store that is shared.
 pub(super) struct Share {
-    /// The renewal under way: when it was made, by both clocks, and the time from which it scans for the first due timer.
-    renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
+    /// The renewal under way: when it was made, and the time from which it scans for the first due timer.
+    renewing: Option<(Instant, Option<Timestamp>, Answered<Renewed>)>,
     renew_at: Instant,
     /// A hint came during the renewal, which may not have seen its cause. So the owner renews again.
     renews_again: bool,
@@ -105,7 +105,7 @@ impl Runner {
     /// When the runner has to renew, whatever else there is. `None` once another owner has taken over for good.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
-        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost();
+        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost;
         may_renew.then_some(share.renew_at)
     }
 
@@ -114,11 +114,11 @@ impl Runner {
         if self.next_renewal().is_none_or(|at| Instant::now() < at) {
             return;
         }
-        let (now, wall) = (Instant::now(), self.shared.clock.now());
+        let now = Instant::now();
         let from = self.scans_as_it_renews();
         let renewing = self.store.clone().renew(self.owner, from);
         if let Some(share) = &mut self.share {
-            share.renewing = Some((now, wall, from, renewing));
+            share.renewing = Some((now, from, renewing));
         }
     }
 
@@ -128,9 +128,9 @@ impl Runner {
         let Some(share) = &mut self.share else { return false };
         if let Some((.., renewing)) = &mut share.renewing
             && let Poll::Ready(answer) = renewing.as_mut().poll(cx)
-            && let Some((asked, wall, from, _)) = share.renewing.take()
+            && let Some((asked, from, _)) = share.renewing.take()
         {
-            self.renewed((asked, wall), from.is_some(), answer);
+            self.renewed(asked, from.is_some(), answer);
             has_happened = true;
         }
         let Some(share) = &mut self.share else { return false };
@@ -141,7 +141,7 @@ impl Runner {
             self.joined(answer);
             has_happened = true;
         }
-        let is_stopping = self.stopping.is_some() || self.is_lost();
+        let is_stopping = self.stopping.is_some() || self.is_lost;
         let Some(share) = &mut self.share else { return false };
         if is_stopping || share.joining.is_some() {
             share.hinting = None;
@@ -157,12 +157,7 @@ impl Runner {
         has_happened
     }
 
-    fn renewed(
-        &mut self,
-        (asked, wall): (Instant, Timestamp),
-        has_scanned: bool,
-        answer: Result<Renewed, Error>,
-    ) {
+    fn renewed(&mut self, asked: Instant, has_scanned: bool, answer: Result<Renewed, Error>) {
         let renewed = match answer {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -193,8 +188,10 @@ impl Runner {
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }
-        if let Some(clock) = renewed.clock {
-            self.compare(wall, asked.elapsed(), clock);
+        if let Some(clock) = renewed.clock
+            && self.shared.compare((asked, Instant::now()), clock)
+        {
+            self.look_at_the_clock();
         }
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
@@ -206,15 +203,6 @@ impl Runner {
         }
     }
 
-    /// Timers are due by the store's clock, which was read between `wall` and now.
-    fn compare(&mut self, wall: Timestamp, took: Duration, clock: Timestamp) {
-        let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
-        let now = wall.saturating_add(took).unwrap_or(Timestamp::MAX);
-        if self.shared.compare((wall, now), clock) {
-            self.look_at_the_clock();
-        }
-    }
-
     /// Another owner has taken over, or others have its timers. If the store is shared, the owner asks it how it stands.
     pub(super) fn lose(&mut self) {
         let Some(share) = &mut self.share else { return self.lose_for_good() };
@@ -223,9 +211,10 @@ impl Runner {
     }
 
     fn lose_for_good(&mut self) {
-        if !self.lost.send_replace(true) {
+        if !std::mem::replace(&mut self.is_lost, true) {
             self.shared.events.lost(self.owner.epoch);
         }
+        self.interrupt_all(Interrupt::Lost);
         self.shared.stats().lost = true;
         self.forget_what_may_have_begun();
         self.disarm_all();
@@ -252,8 +241,7 @@ impl Runner {
 
     /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
     fn join_again(&mut self) {
-        let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
-        lost.send_replace(true);
+        self.interrupt_all(Interrupt::Lost);
         self.shared.events.lease_lost(self.owner.epoch);
         self.forget_what_is_near();
         self.forget_what_may_have_begun();
@@ -306,6 +294,7 @@ impl Runner {
         match hint {
             // If a renewal is under way, it may be too early to tell.
             Hint::Shares => (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some()),
+            Hint::Cancelled(id) => self.cancelled(id),
             Hint::Saved(from, to) => {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };

@@ -23,12 +23,13 @@ mod poll;
 mod settle;
 mod stop;
 
+use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -36,10 +37,10 @@ use foldhash::HashMap;
 use futures::future::MaybeDone;
 use timingwheel::time::{DelayQueue, delay_queue};
 use timingwheel::{Sleep, TimingWheel};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::error::Error;
-use crate::handler::Handlers;
+use crate::handler::{Handlers, Hook};
 use crate::id::TimerId;
 use crate::outside::{CallBack, Far};
 #[cfg(feature = "postgres")]
@@ -73,18 +74,21 @@ type Asked<T> = MaybeDone<Answered<T>>;
 type Answers<Q, A> = Zip<IntoIter<Q>, IntoIter<A>>;
 
 /// The builder's settings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) horizon: Duration,
     pub(crate) in_memory: usize,
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
+    pub(crate) hook: Option<Hook>,
     /// The store, if it is in PostgreSQL.
     #[cfg(feature = "postgres")]
     pub(crate) postgres: Option<PostgresStore>,
 }
 
 pub(crate) struct Runner {
+    /// For the handlers.
+    durable: Weak<dyn Any + Send + Sync>,
     shared: Arc<Shared>,
     store: Arc<dyn ErasedStore>,
     owner: Owner,
@@ -114,6 +118,8 @@ pub(crate) struct Runner {
     /// Notices of timers that are live already, each once. When such a timer has ended, it may have to begin again, for example
     /// because it was moved meanwhile. One notice comes with each save under the key of a timer that runs.
     behind_live: HashMap<TimerId, BTreeSet<Near>>,
+    /// Timers that were cancelled while the answer to their begin was on its way.
+    cancelled_early: HashSet<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
     /// This instance has joined again, so its former owner may have begun some of the live timers.
@@ -147,7 +153,8 @@ pub(crate) struct Runner {
     pause: Option<(tokio::time::Instant, u32)>,
     /// How many calls of the store have succeeded.
     succeeded: u64,
-    lost: watch::Sender<bool>,
+    /// Another owner has taken over, for good.
+    is_lost: bool,
     stopping: Option<Stopping>,
     has_wheel_ended: bool,
 }
@@ -156,6 +163,7 @@ impl Runner {
     #[allow(clippy::too_many_arguments, reason = "the parts of one thing, put together in one place")]
     pub(crate) fn new(
         wheel: &TimingWheel,
+        durable: Weak<dyn Any + Send + Sync>,
         shared: Arc<Shared>,
         store: Arc<dyn ErasedStore>,
         owner: Owner,
@@ -171,6 +179,7 @@ impl Runner {
             outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
         }
         Self {
+            durable,
             shared,
             store,
             owner,
@@ -190,6 +199,7 @@ impl Runner {
             put_off: PutOff::default(),
             live: HashMap::default(),
             behind_live: HashMap::default(),
+            cancelled_early: HashSet::new(),
             ends: Vec::new(),
             has_rejoined: false,
             inspections: Inspections::new(),
@@ -210,7 +220,7 @@ impl Runner {
             nap: None,
             pause: None,
             succeeded: 0,
-            lost: watch::Sender::new(false),
+            is_lost: false,
             stopping: None,
             has_wheel_ended: false,
         }
@@ -253,11 +263,7 @@ impl Runner {
 
     /// Whether anything may still be begun here.
     fn may_begin(&self) -> bool {
-        self.stopping.is_none() && !self.is_lost() && !self.has_wheel_ended
-    }
-
-    fn is_lost(&self) -> bool {
-        *self.lost.borrow()
+        self.stopping.is_none() && !self.is_lost && !self.has_wheel_ended
     }
 
     /// The store has failed: it is asked again after a while.

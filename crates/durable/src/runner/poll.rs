@@ -30,8 +30,10 @@ pub(crate) enum Command {
     Near(Vec<Near>),
     /// A call has failed that may have stored a timer all the same.
     LoadAnew,
-    /// A handler has ended.
-    Ended(TimerId, Outcome),
+    /// This timer was cancelled after it had begun.
+    Cancelled(TimerId),
+    /// A handler has ended, after so long.
+    Ended(TimerId, Outcome, Duration),
     /// No more timers begin. Handlers that run are waited for, up to a limit.
     Stop(Option<(Duration, oneshot::Sender<Stopped>)>),
 }
@@ -40,8 +42,6 @@ pub(crate) enum Command {
 pub(crate) enum Outcome {
     Answered(Result<Answer, String>),
     Panicked(String),
-    /// The payload does not fit the handler's type: the field, and why.
-    Unreadable(String, String),
     /// It was not called: another instance may have its timer, or a stop has begun.
     TooLate,
     /// It was dropped before it had ended.
@@ -166,7 +166,8 @@ impl Runner {
                 self.shrink();
             }
             Command::LoadAnew => self.loads_anew = true,
-            Command::Ended(id, outcome) => self.ended(id, outcome),
+            Command::Cancelled(id) => self.cancelled(id),
+            Command::Ended(id, outcome, took) => self.ended(id, outcome, took),
             Command::Stop(limit) => self.stop(limit),
         }
     }

@@ -11,7 +11,7 @@ use super::begin::UNREADABLE_RULE;
 use super::live::{Attempt, Ending, Live};
 use super::{ANSWERS_AT_A_TIME, Command, Outcome, Runner};
 use crate::error::{Error, cut, with_causes};
-use crate::handler::Answer;
+use crate::handler::{Answer, loggable};
 use crate::id::TimerId;
 use crate::next_run::{self, Next};
 use crate::store::{Change, Ended, Near, Put, Series, Settled, Stored, Which};
@@ -36,11 +36,6 @@ pub(crate) enum End {
     Anew,
 }
 
-/// If a payload does not fit its type, the error of the attempt begins like this.
-const UNREADABLE: &str = "its payload cannot be read at ";
-/// In that error, this stands between the field and what is wrong with it.
-const UNREADABLE_WHY: &str = ", because ";
-
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
@@ -48,7 +43,7 @@ fn later(now: Timestamp, by: Duration) -> Timestamp {
 
 impl Runner {
     /// A handler has ended.
-    pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome) {
+    pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome, took: Duration) {
         let mut attempt = match self.live.remove(&id) {
             Some(Live::Running { attempt, .. }) => attempt,
             Some(live) => {
@@ -57,6 +52,12 @@ impl Runner {
             }
             None => return,
         };
+        if !matches!(outcome, Outcome::TooLate) {
+            let mut stats = self.shared.stats();
+            let of_kind = stats.kinds.entry(attempt.handler.kind).or_default();
+            of_kind.took.record(took);
+            of_kind.errors += u64::from(!matches!(outcome, Outcome::Answered(Ok(_))));
+        }
         let tries = attempt.handler.backoff.most();
         let end = match outcome {
             Outcome::Answered(Ok(Answer::Done)) => End::Done,
@@ -73,13 +74,9 @@ impl Runner {
                 }
             }
             Outcome::Answered(Err(error)) => self.fail(&attempt, error),
-            Outcome::Panicked(message) => {
+            Outcome::Panicked(error) => {
                 self.shared.stats().panicked += 1;
-                self.fail(&attempt, format!("panicked: {message}"))
-            }
-            // An instance of another version may read it.
-            Outcome::Unreadable(at, error) => {
-                self.fail(&attempt, format!("{UNREADABLE}{at}{UNREADABLE_WHY}{error}"))
+                self.fail(&attempt, error)
             }
             // Its series stands as before, because this run did not happen.
             Outcome::TooLate => {
@@ -222,7 +219,7 @@ impl Runner {
             return self.end(ending);
         }
         self.live.insert(ended.timer.id(), Live::Ending(ending));
-        self.put_off.end(ended);
+        self.put_off.refused(ended);
     }
 
     /// Takes in some of the answers. In between, the runner settles more.
@@ -234,6 +231,9 @@ impl Runner {
     }
 
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
+        if answer != Settled::Locked {
+            self.put_off.is_free(ended.timer.id());
+        }
         match answer {
             Settled::Done => self.has_ended(&ended),
             // It ended by a call whose answer was lost, or in a transaction of its handler.
@@ -250,7 +250,7 @@ impl Runner {
                     self.lose();
                 }
             }
-            Settled::Locked => self.put_off.end(ended),
+            Settled::Locked => self.put_off.end(ended, self.clocks.wall()),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
     }
@@ -337,12 +337,6 @@ impl Runner {
             (_, End::GiveBack(_) | End::Bury(_)) => {}
         }
     }
-}
-
-/// The part of an error that is logged: it may quote the payload, and payloads are not logged.
-fn loggable(error: &str) -> &str {
-    let is_unreadable = error.starts_with(UNREADABLE);
-    error.split(UNREADABLE_WHY).next().filter(|_| is_unreadable).unwrap_or(error)
 }
 
 /// An occurrence of a series, with the number that all of them share.

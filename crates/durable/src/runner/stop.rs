@@ -10,6 +10,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::Runner;
 use super::live::Live;
+use crate::handler::Interrupt;
 
 /// After the limit, how long a stop waits for aborted handlers and a slow store. Ending a join that is under way, and leaving
 /// the store, may each take as long again.
@@ -65,6 +66,7 @@ impl Runner {
             self.disarm_all();
             // Calls on their way tell that they were not made, as a handler tells its end.
             self.is_stopping.store(true, Ordering::Release);
+            self.interrupt_all(Interrupt::Stop);
         }
     }
 
@@ -98,7 +100,7 @@ impl Runner {
         let is_idle = self.live.is_empty() && self.settling.is_none() && self.beginning.is_none();
         stopping.is_over
             || is_idle
-            || (self.is_lost() && !self.live.values().any(|live| matches!(live, Live::Running { .. })))
+            || (self.is_lost && !self.live.values().any(|live| matches!(live, Live::Running { .. })))
     }
 
     pub(super) async fn leave(mut self) {

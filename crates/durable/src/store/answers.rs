@@ -128,7 +128,7 @@ pub enum Begun {
     /// It was cancelled while an earlier owner ran it, and that owner died: it is deleted.
     Cancelled,
     /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it, or a call whose answer was
-    /// lost. The runner asks again after a second.
+    /// lost. The runner asks again soon.
     Locked,
     /// The caller is no longer the owner.
     Lost,
@@ -143,8 +143,8 @@ pub enum Settled {
     Changed(Box<Stored>),
     /// Nothing was done: the attempt had ended before, by a call whose answer was lost, or in a transaction of its handler.
     Gone,
-    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again after
-    /// a second.
+    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again
+    /// soon.
     Locked,
     /// Nothing was done: the caller is no longer the owner.
     Lost,
@@ -341,4 +341,6 @@ pub enum Hint {
     Shares,
     /// Timers were stored that are due from then to then.
     Saved(Timestamp, Timestamp),
+    /// This timer was cancelled after it had begun. It may be another owner's.
+    Cancelled(TimerId),
 }

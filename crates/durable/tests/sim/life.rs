@@ -166,6 +166,8 @@ struct Life {
     /// By their slots; those that start have none yet.
     wires: BTreeMap<usize, Wire>,
     up: Arc<Mutex<BTreeMap<usize, Up>>>,
+    /// Which were ever started, and whether the last one can run all timers.
+    slots: BTreeMap<usize, bool>,
     instances: usize,
     calls: usize,
 }
@@ -192,6 +194,7 @@ pub(crate) async fn live(script: &Script) -> History {
         world: Arc::clone(&world),
         wires: BTreeMap::new(),
         up: Arc::default(),
+        slots: BTreeMap::new(),
         instances: 0,
         calls: 0,
     };
@@ -232,6 +235,8 @@ impl Life {
         let (world, now) = (Arc::clone(&self.world), self.world.now());
         let is_fault = action.is_fault();
         let what = format!("{action:?}");
+        // The last fault ends with the calls.
+        let last = |ms: i64| (now + ms).min(self.script.span_ms);
         let mut until = now;
         match action {
             Start { slot, kinds, is_new, has_zones, clock_ms, drift_ppm } => {
@@ -240,7 +245,7 @@ impl Life {
             Stop { slot, limit_ms } => self.stop(slot, limit_ms),
             Kill { slot } => self.kill(slot),
             Freeze { slot, ms } => {
-                until += ms;
+                until = last(ms);
                 self.wire(slot, |wire| {
                     wire.freeze(until);
                     world.log(Event::Frozen { inst: wire.inst(), until });
@@ -251,11 +256,11 @@ impl Life {
                 world.log(Event::ClockSet { inst: wire.inst() });
             }),
             Cut { slot, ms } => {
-                until += ms;
+                until = last(ms);
                 self.wire(slot, |wire| wire.cut(until));
             }
             Flaky { slot, ms } => {
-                until += ms;
+                until = last(ms);
                 self.wire(slot, |wire| wire.make_flaky(until));
             }
             SetDbClock { by_ms } => {
@@ -263,20 +268,20 @@ impl Life {
                 world.log(Event::DbClockSet);
             }
             Slow { ms } => {
-                until += ms;
+                until = last(ms);
                 lock(&world.faults).slow = until;
             }
             DeadRows { ms } => {
-                until += ms;
+                until = last(ms);
                 lock(&world.faults).dead_rows = until;
             }
             ServerDown { ms } => {
-                until += ms;
+                until = last(ms);
                 lock(&world.faults).down = until;
                 world.disconnect();
             }
             ReadOnly { ms } => {
-                until += ms;
+                until = last(ms);
                 lock(&world.faults).read_only = until;
             }
             GoBack { by_ms } => world.go_back(now - by_ms),
@@ -296,6 +301,7 @@ impl Life {
     fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: (i64, i64, bool)) {
         // A deployment: the former one stops at the same time.
         self.stop(slot, 1_000);
+        self.slots.insert(slot, kinds.len() == 3 && is_new && machine.2);
         let (script, inst) = (&self.script, self.instances);
         self.instances += 1;
         let seed = script.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(inst as u64);
@@ -364,44 +370,33 @@ impl Life {
         }
     }
 
-    /// The faults end, and two instances that can do all are there.
+    /// No more faults and calls. The instances that run stay, so that one that is stuck is seen. The dead ones are started again, and
+    /// those that cannot run all timers are deployed anew.
     async fn calm_down(&mut self) {
-        let world = Arc::clone(&self.world);
-        {
-            let mut faults = lock(&world.faults);
-            (faults.down, faults.read_only, faults.slow, faults.dead_rows) = (0, 0, 0, 0);
-        }
-        for wire in self.wires.values() {
-            wire.freeze(0);
-            wire.cut(0);
-            wire.make_flaky(0);
-        }
-        let slots: Vec<usize> = self.wires.keys().copied().collect();
-        slots.into_iter().for_each(|slot| self.stop(slot, 5_000));
-        for slot in [100, 101] {
-            self.start(slot, &[0, 1, 2], true, (0, 0, true));
-        }
-        world.log(Event::Calm);
         let lease = self.script.lease_ms;
-        // Until the last lease is over, each attempt of each timer is made, and the last handler has ended.
-        sleep(ms(2 * lease + 60_000)).await;
+        self.world.log(Event::Calm);
+        for (slot, can_all) in std::mem::take(&mut self.slots) {
+            if !can_all || !self.wires.contains_key(&slot) {
+                self.start(slot, &[0, 1, 2], true, (0, 0, true));
+            }
+        }
+        // Until the oracle takes this for calm.
+        sleep(ms(3 * lease + 70_000)).await;
         self.probe();
-        sleep(ms(4 * lease + 600_000)).await;
+        // Until each attempt of each timer is made, and the last handler has ended.
+        sleep(ms(2 * lease + 400_000)).await;
     }
 
-    /// Timers that nothing disturbs.
+    /// Timers that nothing disturbs, by each instance.
     fn probe(&mut self) {
+        let instances = lock(&self.up).len();
         for (n, due_in_ms) in (1_000_000..).zip([0, 500, 90_000, 200_000]) {
-            for by in 0..2 {
-                let job = Job { n, kind: 0, is_new: false, takes_ms: 1, fails: 0, ends: Ends::Done };
-                self.call(Action::Save {
-                    by,
-                    key: 1_000 + 2 * n + u32::try_from(by).unwrap_or(0),
-                    due_in_ms,
-                    replaces: false,
-                    job,
-                });
+            let job = Job { n, kind: 0, is_new: false, takes_ms: 1, fails: 0, ends: Ends::Done };
+            for (by, key) in (0..instances).zip(16 * n..) {
+                self.call(Action::Save { by, key, due_in_ms, replaces: false, job: job.clone() });
             }
+            let (key, replaces, holds_ms, commits) = (16 * n + 15, false, 1, true);
+            self.call(Action::SaveIn { key, due_in_ms, replaces, job, holds_ms, commits });
         }
     }
 

@@ -13,6 +13,7 @@
 //! | due | a timer is due when its user said, by the database's clock |
 //! | series | no run of a series is left out that was not missed, and none comes again |
 //! | effects | an effect in a transaction of a handler happens once |
+//! | refused | where nothing is wrong, calls have an answer, and none fails |
 //! | late | where nothing is wrong, timers are on time |
 //! | hint | and so are soon timers that others have saved: hints tell of them |
 //! | late kind | and so are timers of a kind that only some instances run |
@@ -30,6 +31,9 @@ use timingwheel_durable::TimerId;
 
 use crate::history::{Event, History, Told};
 use crate::script::Script;
+
+/// After so many attempts whose process ended a timer is buried, whatever its tries.
+const MOST_CRASHES: u32 = 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
@@ -70,7 +74,6 @@ struct Reader<'a> {
     now: i64,
     lost_at: i64,
     db_set_at: i64,
-    clock_set_at: BTreeMap<usize, i64>,
     frozen_until: BTreeMap<usize, i64>,
     gone_at: BTreeMap<u64, i64>,
     begun_at: BTreeMap<(u64, TimerId, u32), i64>,
@@ -84,6 +87,8 @@ struct Reader<'a> {
     held: Vec<(i64, i64, Option<String>)>,
     /// Which kinds the instances run, and whether they know the new shape, and zones.
     up: BTreeMap<usize, (Vec<u8>, bool, bool)>,
+    /// Instances whose program does not know the new shape of payloads.
+    old: BTreeSet<usize>,
     joined: BTreeMap<u64, (i64, bool)>,
     buried: BTreeMap<TimerId, Row>,
     retried: BTreeSet<TimerId>,
@@ -113,7 +118,6 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
         now: 0,
         lost_at: -1,
         db_set_at: i64::MIN / 2,
-        clock_set_at: BTreeMap::new(),
         frozen_until: BTreeMap::new(),
         gone_at: BTreeMap::new(),
         begun_at: BTreeMap::new(),
@@ -124,6 +128,7 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
         uncalm: Vec::new(),
         held: Vec::new(),
         up: BTreeMap::new(),
+        old: BTreeSet::new(),
         joined: BTreeMap::new(),
         buried: BTreeMap::new(),
         retried: BTreeSet::new(),
@@ -202,10 +207,12 @@ impl Reader<'_> {
             }
             Event::Snapshot => drop(self.snapshots.insert(self.now, self.stands.clone())),
             Event::DbClockSet => self.db_set_at = self.now,
-            Event::ClockSet { inst } => drop(self.clock_set_at.insert(*inst, self.now)),
             Event::Frozen { inst, until } => drop(self.frozen_until.insert(*inst, *until)),
             Event::Up { inst, kinds, is_new, has_zones } => {
-                drop(self.up.insert(*inst, (kinds.clone(), *is_new, *has_zones)));
+                self.up.insert(*inst, (kinds.clone(), *is_new, *has_zones));
+                if !is_new {
+                    self.old.insert(*inst);
+                }
             }
             Event::Down { inst, .. } => drop(self.up.remove(inst)),
             Event::Ended { id, how, .. } => self.ended(*id, how),
@@ -223,6 +230,11 @@ impl Reader<'_> {
             Event::Begun { inst, epoch, id, attempt } => self.begun(*inst, *epoch, *id, *attempt),
             Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms } => {
                 self.is_member(*inst, *epoch, *id);
+                // A payload that an old program cannot read is a failure without a call.
+                let is_unreadable = self.old.contains(inst) && *told != "deleted";
+                if self.row(*id).is_some_and(|row| is_unreadable && row.needs.1 && !row.is_called) {
+                    *self.failed.entry(*id).or_default() += 1;
+                }
                 self.settled(*id, *attempt, told, *next, every_ms.filter(|_| *is_series), *db_ms, *is_series);
             }
             Event::Asked { call, db_ms, due_in_ms, key, .. } => {
@@ -243,6 +255,7 @@ impl Reader<'_> {
                 return;
             }
             Event::Told { call, what } => return self.told(*call, what),
+            Event::End { .. } => return self.unanswered(),
             Event::Left { id, due_ms, is_series, is_buried, begun_by, .. } if !is_buried => {
                 let left = self.script.lease_ms + 120_000;
                 self.left(*id, *due_ms, left, *is_series, *begun_by);
@@ -376,18 +389,10 @@ impl Reader<'_> {
 
     fn called(&mut self, inst: usize, epoch: u64, id: TimerId, attempt: u32, due_ms: i64, db_ms: i64) {
         let (now, lease) = (self.now, self.script.lease_ms);
-        // An answer that took its limit was read as early as that.
-        let error = self.script.timeout_ms.min(lease / 3) / 2 + lease / 3_000 + 2;
         let stood_still = self.frozen_until.get(&inst).is_some_and(|until| now - until < lease);
-        let was_set =
-            self.clock_set_at.get(&inst).is_some_and(|at| now - at < lease) || now - self.db_set_at < lease;
-        if db_ms < due_ms - error {
-            let was_db = now - self.db_set_at < lease;
-            let rule = if was_set { "early after a clock was set" } else { "early" };
-            // Nobody knows that it was set before the next renewal.
-            if !was_db {
-                self.wrong(rule, format!("{id} is called by {inst} {} ms before its time", due_ms - db_ms));
-            }
+        // Nobody knows that the clock was set before the next renewal.
+        if db_ms < due_ms && now - self.db_set_at >= lease {
+            self.wrong("early", format!("{id} is called by {inst} {} ms before its time", due_ms - db_ms));
         }
         let is_of_before = self.begun_at.get(&(epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
         if is_of_before {
@@ -477,7 +482,7 @@ impl Reader<'_> {
                     "buried",
                     format!("{id}, n {}, is buried after {attempt} of {tries} tries", row.n),
                 );
-            } else if failed < tries {
+            } else if failed < tries && attempt <= MOST_CRASHES {
                 self.wrong(
                     "buried untried",
                     format!("{id}, n {}, is buried after {failed} failures of {tries} tries", row.n),
@@ -545,6 +550,14 @@ impl Reader<'_> {
         }
     }
 
+    fn unanswered(&mut self) {
+        for (call, asked) in std::mem::take(&mut self.asked) {
+            if self.is_calm(asked.at, asked.at + 60_000) {
+                self.wrong("refused", format!("call {call} has no answer, where nothing is wrong"));
+            }
+        }
+    }
+
     fn told(&mut self, call: usize, what: &Told) {
         let Some(asked) = self.asked.remove(&call) else { return };
         let is_true = match what {
@@ -562,16 +575,25 @@ impl Reader<'_> {
         {
             self.wrong("retry", format!("call {call} is told {told}, of the series itself"));
         }
+        let is_held = self.held.iter().any(|(from, to, key)| {
+            (*key == asked.key || asked.key.is_none()) && *from <= self.now && asked.at <= *to
+        });
+        if let Told::Failed(why) = what
+            && self.is_calm(asked.at, self.now)
+            && !self.up.is_empty()
+            && !is_held
+        {
+            self.wrong("refused", format!("call {call} fails, where nothing is wrong: {why}"));
+        }
         if !is_true {
             self.wrong("answer", format!("call {call} is told {what:?}, which is not so"));
         }
-        let error =
-            self.script.timeout_ms.min(self.script.lease_ms / 3) / 2 + self.script.lease_ms / 3_000 + 2;
+        // The database's clock is known as of the last answer, which was on its way for so long.
+        let error = self.script.timeout_ms.min(self.script.lease_ms / 3);
         if let (Told::Saved(id), Some(due_in_ms)) = (what, asked.due_in_ms) {
             let off = id.first_due().as_millisecond() - asked.db_ms - due_in_ms;
-            let was_set = self.clock_set_at.values().any(|at| self.now - at < self.script.lease_ms)
-                || self.now - self.db_set_at < self.script.lease_ms;
-            if !(-error..=error + self.now - asked.at).contains(&off) && !was_set {
+            let was_set = self.now - self.db_set_at < self.script.lease_ms;
+            if !(-error..=self.now - asked.at).contains(&off) && !was_set {
                 self.wrong("due", format!("call {call}: {id} is due {off} ms off"));
             }
         }

@@ -3,7 +3,7 @@
 use crate::script::{Action, Script};
 
 /// How many worlds are tried at the most.
-const MOST: usize = 2_000;
+const MOST: usize = 400;
 
 /// `fails` tells whether a script still breaks the rule.
 pub(crate) fn shrunk(script: &Script, fails: impl Fn(&Script) -> bool) -> Script {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_test::assert_pending;
 
 use crate::moves::Changeable;
-use crate::{Always, Bomb, DAY, HANG_GUARD, ms, owning, panics, rate, state, when_dropped, when_woken};
+use crate::{Always, Bomb, DAY, ms, owning, panics, rate, state, when_dropped, when_woken};
 
 /// Also if what panicked panics again as it is dropped, which must not come while the first panic unwinds.
 #[tokio::test(start_paused = true)]
@@ -212,7 +212,7 @@ async fn a_waker_that_panics_keeps_nobody_else_from_being_woken_and_no_job() {
     }
     let others = [(); 3].map(|()| tokio::spawn(join()));
     for wait in others.into_iter().chain([waiting]) {
-        assert_eq!(timeout(HANG_GUARD, wait).await.expect("it hangs").unwrap(), JobState::Done);
+        assert_eq!(wait.await.unwrap(), JobState::Done);
     }
     // Nor as it is dropped with its handle, which has the last.
     let mut job = wheel.run_after(DAY, async {}).cancel_on_drop();

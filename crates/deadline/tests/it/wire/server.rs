@@ -166,3 +166,17 @@ async fn the_callback_is_told_once_how_each_request_ended_and_what_it_used() {
     let passed = Outcome::Ended(Ended::Passed);
     assert_eq!(told(), [(passed, ms(4), Some(ms(4))), (passed, ms(0), Some(ms(0)))]);
 }
+
+/// The timer is one of tokio's, as tonic's server has it. Nobody drives the wheel, so that it is late.
+#[test]
+fn a_timer_around_the_layer_for_the_same_header_does_not_answer_in_its_place() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (idle, runs) = (runtime(), runtime());
+    let wheel = idle.block_on(async { TimingWheel::new() });
+    let hangs = service_fn(|_: Request<String>| pending::<Result<Response<String>, Infallible>>());
+    let server = ServerLayer::new(&wheel, Header::Grpc).layer(hangs);
+    let answer = runs.block_on(async {
+        tokio::time::timeout(ms(20), server.oneshot(request("grpc-timeout", "20m"))).await
+    });
+    assert_eq!(answer.expect("its own answer").unwrap().headers()["grpc-status"], "4");
+}

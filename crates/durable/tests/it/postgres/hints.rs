@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use timingwheel_durable::store::{Hint, Kinds, NewTimer, Standing, Store};
 use timingwheel_durable::tokio_postgres::NoTls;
-use timingwheel_durable::{Durable, Kind, Moved, PostgresOptions, PostgresStore, TimerId};
+use timingwheel_durable::{
+    Answer, Cancelled, Durable, Interrupt, Kind, Moved, PostgresOptions, PostgresStore, Run, TimerId,
+};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -199,4 +201,39 @@ async fn an_instance_whose_connections_are_half_open_listens_again_within_second
     called.await.expect("it listens again");
     one.stop(Duration::from_secs(60)).await;
     spawn_blocking(|| drop(proxy)).await.expect("an end");
+}
+
+#[tokio::test]
+async fn a_handler_hears_a_cancel_by_another_instance_and_one_in_a_transaction_when_that_commits() {
+    let url = database().await;
+    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+    let running = builder(store(&url).await, LEASE).on(move |Tick { name }: Tick, run: Run| {
+        let told = told.clone();
+        async move {
+            told.send((name.clone(), None)).unwrap();
+            run.token().cancelled().await;
+            told.send((name, run.interrupted())).unwrap();
+            Ok(Answer::Done)
+        }
+    });
+    let running = running.start().await.unwrap();
+    are_there(&[&running], 64).await;
+    // It has no handlers, and no shards.
+    let other = builder(store(&url).await, LEASE).start().await.unwrap();
+    for name in ["other", "transaction"] {
+        other.at(soon(0), &Tick::new(name)).key(name).save().await.unwrap();
+        assert_eq!(tells.recv().await, Some((name.to_owned(), None)));
+        if name == "other" {
+            assert_eq!(other.cancel(name).await.unwrap(), Cancelled::Running(1));
+        } else {
+            let (mut client, store) = (client(&url).await, store(&url).await);
+            let transaction = client.transaction().await.unwrap();
+            assert_eq!(store.cancel_in(&transaction, name).await.unwrap(), Cancelled::Running(1));
+            assert!(tells.try_recv().is_err(), "it has not committed");
+            transaction.commit().await.unwrap();
+        }
+        assert_eq!(tells.recv().await, Some((name.to_owned(), Some(Interrupt::Cancelled))));
+    }
+    running.stop(GUARD).await;
+    other.stop(GUARD).await;
 }
