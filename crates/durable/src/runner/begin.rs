@@ -219,6 +219,7 @@ impl Runner {
             && let Err(error) = next_run::read(series)
         {
             self.note_unreadable(&attempt.stored, error, wall);
+            self.hand_over(&attempt.stored.kind);
             return self.give_back_for(attempt, UNREADABLE_RULE);
         }
         // A later attempt is made however late it is, and so is one that was snoozed or moved.

@@ -1,5 +1,6 @@
 //! A store that instances share: the lease and its loss, joining again, and the timers that other instances store.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub(super) struct Share {
     joining: Option<Answered<Owner>>,
     hinting: Option<BoxFuture<'static, Hint>>,
     pub(super) lease: Lease,
+    /// The kinds of series that this owner was found not to read.
+    unread: HashSet<String>,
     /// A load to come within the window: from a place to a time.
     scan: Option<Scan>,
     /// The load under way is one of those.
@@ -79,6 +82,7 @@ impl Share {
             joining: None,
             hinting: None,
             lease: Lease::default(),
+            unread: HashSet::new(),
             scan: None,
             is_scanning: false,
             scanned_from_first: now,
@@ -220,6 +224,15 @@ impl Runner {
         self.disarm_all();
     }
 
+    /// A rule of this kind cannot be read here, and perhaps by another instance.
+    pub(super) fn hand_over(&mut self, kind: &str) {
+        let Some(share) = &mut self.share else { return };
+        self.store.cannot_read(self.owner, kind);
+        if share.unread.insert(kind.to_owned()) {
+            (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some());
+        }
+    }
+
     /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
     fn forget_what_is_near(&mut self) {
         self.disarm_all();
@@ -277,6 +290,7 @@ impl Runner {
                 if let Some(share) = &mut self.share {
                     share.renew_at = Instant::now();
                     share.hinting = None;
+                    share.unread.clear();
                 }
             }
             Err(error) => {
