@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -315,17 +314,14 @@ impl Builder {
         let (saves, to_save) = mpsc::unbounded_channel();
         let saver = Saver { saves: to_save, told: Told { shared: shared.clone(), runner: sender.clone() } };
         tokio::spawn(saver.run());
-        let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        let (calls, runner) = (TaskTracker::new(), sender.clone());
         let inner = Inner {
             wheel,
             shared: shared.clone(),
             store: store.clone(),
             saves,
-            runner,
-            unique,
-            runtime,
-            calls,
+            runner: sender.clone(),
+            runtime: Handle::current(),
+            calls: TaskTracker::new(),
         };
         let durable = Durable(Arc::new(inner));
         let task = Runner::new(

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -83,7 +82,6 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn ErasedStore>,
     pub(crate) saves: mpsc::UnboundedSender<Save>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
-    pub(crate) unique: AtomicU64,
     pub(crate) runtime: Handle,
     /// Calls that go on without their callers. A stop waits for them.
     pub(crate) calls: TaskTracker,
@@ -121,6 +119,11 @@ impl Durable {
     /// another policy or payload updates the series, and a pending run keeps its time. A save with another rule plans
     /// the series anew. The [answer](SavingSeries::save) tells which of these was done.
     ///
+    /// The runs of a series never overlap. While a run takes long, or fails and waits for its next attempt, no other run begins: by
+    /// the default [`Backoff`](crate::Backoff) that may be for three days. Instants that pass meanwhile are
+    /// [missed](SavingSeries::missed). So give the kind of a frequent series few [tries](crate::Backoff::tries): after the last one
+    /// the run is buried, and the series goes on.
+    ///
     /// # Examples
     ///
     /// ```
@@ -154,7 +157,7 @@ impl Durable {
         name: impl Into<String>,
         plan: impl Into<Plan>,
         payload: &K,
-    ) -> SavingSeries<'_> {
+    ) -> SavingSeries<&Durable> {
         SavingSeries::new(self, name.into(), plan.into(), payload)
     }
 
@@ -224,7 +227,8 @@ impl Durable {
     /// Statistics since the start, and the present state.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.0.shared.stats().clone()
+        let behind = self.0.shared.behind();
+        Stats { behind, ..self.0.shared.stats().clone() }
     }
 
     /// The time by the wall clock.
@@ -303,8 +307,7 @@ impl Durable {
 
     /// A number that no other timer of the store has: epochs are used once.
     pub(crate) fn unique(&self, due: Timestamp, kind: &str) -> u64 {
-        let count = self.0.unique.fetch_add(1, Ordering::Relaxed);
-        self.0.store.number(self.0.shared.owner(), count, due, kind)
+        self.0.store.number(self.0.shared.owner(), self.0.shared.count(), due, kind)
     }
 }
 
@@ -363,6 +366,7 @@ impl Run {
                 version: 0,
                 shared: Arc::clone(shared),
                 postgres: None,
+                has_finished: Arc::default(),
             },
         }
     }
@@ -403,7 +407,8 @@ pub enum Cancelled {
     ///
     /// A cancel also answers "running" if somebody has edited the timer's row in the database, so that it cannot be read.
     Running(u32),
-    /// There is no such timer: it is done, was removed before, or never existed.
+    /// There is no such timer: it is done, was removed before, or never existed. Or it is buried: then it stays so, and somebody
+    /// may [retry](Durable::retry_buried) it. [`Durable::delete_buried`] deletes it.
     NotFound,
 }
 

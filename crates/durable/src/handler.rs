@@ -4,6 +4,8 @@ use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
+#[cfg(feature = "postgres")]
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -66,8 +68,20 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub(crate) fn of<K: Kind>(payload: &K) -> Self {
-        Self { kind: K::KIND, json: serde_json::to_vec(payload) }
+        Self { kind: K::KIND, json: serde_json::to_vec(payload).and_then(refuse_lost_numbers::<K>) }
     }
+}
+
+/// A number that is NaN or infinite is written as `null`, which its type cannot read.
+fn refuse_lost_numbers<K: Kind>(json: Vec<u8>) -> Result<Vec<u8>, serde_json::Error> {
+    // Reading takes longer than this, and most payloads have no `null`.
+    if json.windows(4).any(|part| part == b"null") {
+        serde_json::from_slice::<K>(&json).map_err(|error| {
+            let why = "it could not be read again, as a number that is NaN or infinite is written as null";
+            serde::ser::Error::custom(format!("{why}: {error}"))
+        })?;
+    }
+    Ok(json)
 }
 
 impl fmt::Debug for Payload {
@@ -131,6 +145,8 @@ pub(crate) struct Within {
     pub(crate) series: Option<Box<Series>>,
     /// The version of the row when it began.
     pub(crate) version: u32,
+    /// Set once the attempt has ended in such a transaction.
+    pub(crate) has_finished: Arc<AtomicBool>,
     /// Its clock is the one by which the timer is due.
     pub(crate) shared: Arc<Shared>,
     /// The store, if it is in PostgreSQL.

@@ -44,7 +44,8 @@ impl TimerId {
         timestamp(self.due_ms)
     }
 
-    /// The number that no other timer of the store has. All occurrences of a series share it.
+    /// The number that no other timer of the store has. All occurrences of a series share it, until a wrong clock is put right: the
+    /// series gets a new one then, as instants that ran by the wrong clock may come again.
     #[must_use]
     pub const fn unique(self) -> u64 {
         self.unique

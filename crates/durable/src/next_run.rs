@@ -1,5 +1,6 @@
 //! Computes when a series is due next. Pure: it is told the time.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -13,8 +14,12 @@ use crate::store::Series;
 const LATE_MS: i64 = 1_000;
 
 /// If a run was planned by a clock that was ahead of the present one by more than this, that clock was wrong. After a smaller
-/// correction no run happens twice. Cron and schedules on a wheel have the same limit.
+/// correction no run happens twice. Cron and schedules on a wheel have the same limit. For an interval it is a period at most, so
+/// that none is late by more than that.
 const CORRECTION_MS: i64 = 3 * 3_600_000;
+
+/// A correction by up to this makes nothing run twice: no rule is finer.
+const FINEST_MS: i64 = 1_000;
 
 /// The rule of a series: a plan, whose runs are all later by the same time.
 pub(crate) struct Shifted {
@@ -22,10 +27,14 @@ pub(crate) struct Shifted {
     by: SignedDuration,
 }
 
-impl Shifted {
+impl Rule for Shifted {
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
         let last = last.checked_sub(self.by).unwrap_or(Timestamp::MIN);
         self.plan.after(last)?.checked_add(self.by).ok()
+    }
+
+    fn is_interval(&self) -> bool {
+        self.plan.is_interval()
     }
 }
 
@@ -45,15 +54,22 @@ impl FromStr for Shifted {
     }
 }
 
+impl fmt::Display for Shifted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan.fmt(f)?;
+        if self.by.is_zero() { Ok(()) } else { write!(f, "{LATER}{} ms", self.by.as_millis()) }
+    }
+}
+
 /// The rule whose runs come later than the plan's, by a time up to `most` that the name decides: by FNV-1a, because a save at the next
 /// start has to find the same.
-pub(crate) fn shifted(plan: &Plan, name: &str, most: Duration) -> String {
+pub(crate) fn shifted(plan: Plan, name: &str, most: Duration) -> Shifted {
     let hash = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     // Beyond these years no run comes.
     let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
-    if most == 0 { plan.to_string() } else { format!("{plan}{LATER}{} ms", hash % (most + 1)) }
+    Shifted { plan, by: SignedDuration::from_millis((hash % (most + 1)).cast_signed()) }
 }
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.
@@ -61,6 +77,8 @@ pub(crate) fn shifted(plan: &Plan, name: &str, most: Duration) -> String {
 pub(crate) struct Next {
     pub(crate) due: Timestamp,
     pub(crate) series: Series,
+    /// The clock was wrong before. Instants that have run by it may come again, and must not have the same ids.
+    pub(crate) begins_anew: bool,
 }
 
 /// The decision about an occurrence that comes up.
@@ -122,7 +140,7 @@ pub(crate) fn first(series: Series, plan: &Shifted, after: Timestamp) -> Option<
     // The store has milliseconds.
     let after = timestamp(floor_millis(after));
     let due = plan.after(after)?;
-    Some(Next { due, series: series.planned_after(after) })
+    Some(Next { due, series: series.planned_after(after), begins_anew: false })
 }
 
 /// # Errors
@@ -173,14 +191,20 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
 /// # Errors
 /// If the rule cannot be read.
 pub(crate) fn anew(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
-    let Some(after) = series.after() else { return Ok(None) };
-    let was_wrong = after.as_millisecond().saturating_sub(now.as_millisecond()) > CORRECTION_MS;
-    if scheduled < now {
-        return Ok(None);
-    }
-    let standing = if was_wrong { Series { catching_up: None, ..series.clone() } } else { series.clone() };
-    let next = first(standing, &read(series)?, if was_wrong { now } else { after });
+    let Some(after) = series.after().filter(|_| scheduled >= now) else { return Ok(None) };
+    let plan = read(series)?;
+    let ahead = after.as_millisecond().saturating_sub(now.as_millisecond());
+    let begins_anew = ahead > FINEST_MS && ahead > correction(&plan, scheduled);
+    let standing = if begins_anew { Series { catching_up: None, ..series.clone() } } else { series.clone() };
+    let next = first(standing, &plan, if begins_anew { now } else { after });
+    let next = next.map(|next| Next { begins_anew, ..next });
     Ok(next.filter(|next| millis(next.due) != millis(scheduled)))
+}
+
+/// By how much the clock may be corrected before the rule begins anew.
+fn correction(plan: &Shifted, scheduled: Timestamp) -> i64 {
+    let next = plan.after(scheduled).filter(|_| plan.is_interval());
+    next.map_or(CORRECTION_MS, |next| CORRECTION_MS.min(millis(next) - millis(scheduled)))
 }
 
 #[cfg(test)]
@@ -239,15 +263,16 @@ mod tests {
         let after = |rule: String| rule.parse::<Shifted>().unwrap().after(at("02T05:00:00")).unwrap();
         let mut minutes = [0; 60];
         for n in 0..6_000 {
-            let rule = shifted(&plan, &format!("tenant-{n}"), hour);
-            assert_eq!(rule, shifted(&plan, &format!("tenant-{n}"), hour));
+            let shift = |n: i32| shifted(plan.clone(), &format!("tenant-{n}"), hour).to_string();
+            let rule = shift(n);
+            assert_eq!(rule, shift(n));
             let due = after(rule).duration_since(at("03T00:00:00"));
             assert!((SignedDuration::ZERO..=SignedDuration::from_hours(1)).contains(&due), "{due:?}");
             minutes[usize::try_from(due.as_secs() / 60).unwrap().min(59)] += 1;
         }
         assert!(minutes.iter().all(|count| (60..140).contains(count)), "{minutes:?}");
-        assert_eq!(shifted(&plan, "tenant", Duration::ZERO), plan.to_string());
-        assert_eq!(shifted(&plan, "report", hour), "cron 0 0 * * * in UTC later by 2331830 ms");
+        assert_eq!(shifted(plan.clone(), "tenant", Duration::ZERO).to_string(), plan.to_string());
+        assert_eq!(shifted(plan, "report", hour).to_string(), "cron 0 0 * * * in UTC later by 2331830 ms");
         for rule in ["cron 0 0 * * * in UTC later by x ms", "cron 0 0 * * * in UTC later by 5"] {
             assert!(rule.parse::<Shifted>().is_err(), "{rule}");
         }

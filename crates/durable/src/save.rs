@@ -1,11 +1,12 @@
 //! Saves. Those that come during a call of the store go out together in the next call.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use timingwheel_calendar::{Missed, Plan};
+use timingwheel_calendar::{Missed, Plan, PlanError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -22,32 +23,39 @@ use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key, check_
 /// `PostgresStore::save_in`.
 #[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
-pub struct Saving<To> {
+pub struct Saving<To, Told = TimerId> {
     pub(crate) to: To,
     pub(crate) due: Timestamp,
     pub(crate) payload: Payload,
     pub(crate) key: Option<String>,
-    pub(crate) replaces: bool,
+    told: PhantomData<fn() -> Told>,
 }
 
 impl<To> Saving<To> {
     pub(crate) fn new<K: Kind>(to: To, due: Timestamp, payload: &K) -> Self {
-        Self { to, due, payload: Payload::of(payload), key: None, replaces: false }
+        Self { to, due, payload: Payload::of(payload), key: None, told: PhantomData }
     }
 
+    /// Lets this timer replace the timer that has the key. The answer of [`save`](Saving::save) tells what became of that one:
+    ///
+    /// | answer | the old timer |
+    /// |---|---|
+    /// | [`Saved::Stored`] | nobody had the key |
+    /// | [`Saved::Replaced`] | is gone, and its handler is not called |
+    /// | [`Saved::Follows`] | has begun: its handler was called, or is about to be. The attempt goes on without the key, and nothing follows it, as after a cancel |
+    ///
+    /// So a handler can save the next timer under its own key.
+    pub fn replace(self) -> Saving<To, Saved> {
+        let Self { to, due, payload, key, told: _ } = self;
+        Saving { to, due, payload, key, told: PhantomData }
+    }
+}
+
+impl<To, Told> Saving<To, Told> {
     /// A name by which the timer is found, cancelled and moved, such as `order-42`. It has 1 to 1,024 bytes, none of them zero. If
     /// another timer that is stored or has begun has the key, this one is refused, unless it [replaces](Self::replace) that.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
-        self
-    }
-
-    /// Lets this timer replace the timer that has the key.
-    ///
-    /// If that timer has begun, its attempt goes on without the key, and nothing follows it, as after a cancel. So a handler can
-    /// save the next timer under its own key.
-    pub fn replace(mut self) -> Self {
-        self.replaces = true;
         self
     }
 }
@@ -64,22 +72,43 @@ impl Saving<&Durable> {
     /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
-        let Self { to: durable, due, payload: Payload { kind, json }, key, replaces } = self;
-        let id = TimerId::new(due, durable.unique(due, kind));
-        let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
-        match durable.save(timer).await? {
-            Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
-            // Only series get another answer.
-            _ => Ok(id),
-        }
+        let (id, saving) = self.timer(false)?;
+        saving.await?;
+        Ok(id)
     }
 }
 
-/// A series that is about to be saved, from [`Durable::every`].
+impl Saving<&Durable, Saved> {
+    /// As [`save`](Saving::save) of a timer that replaces none, but the answer tells what became of the timer that had the key: see
+    /// [`replace`](Saving::replace).
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the timer may be stored or not. It can be saved again.
+    ///
+    /// # Errors
+    /// The same, without [`Error::KeyTaken`].
+    pub async fn save(self) -> Result<Saved, Error> {
+        self.timer(true)?.1.await
+    }
+}
+
+impl<'a, Told> Saving<&'a Durable, Told> {
+    fn timer(
+        self,
+        replaces: bool,
+    ) -> Result<(TimerId, impl Future<Output = Result<Saved, Error>> + use<'a, Told>), Error> {
+        let Self { to: durable, due, payload: Payload { kind, json }, key, told: _ } = self;
+        let id = TimerId::new(due, durable.unique(due, kind));
+        let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
+        Ok((id, durable.save(timer)))
+    }
+}
+
+/// A series that is about to be saved: from [`Durable::every`], or in a transaction, from `PostgresStore::every_in`.
 #[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
-pub struct SavingSeries<'a> {
-    durable: &'a Durable,
+pub struct SavingSeries<To> {
+    pub(crate) to: To,
     name: String,
     plan: Plan,
     missed: Missed,
@@ -87,10 +116,10 @@ pub struct SavingSeries<'a> {
     payload: Payload,
 }
 
-impl<'a> SavingSeries<'a> {
-    pub(crate) fn new<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
+impl<To> SavingSeries<To> {
+    pub(crate) fn new<K: Kind>(to: To, name: String, plan: Plan, payload: &K) -> Self {
         Self {
-            durable,
+            to,
             name,
             plan,
             missed: Missed::default(),
@@ -113,6 +142,30 @@ impl<'a> SavingSeries<'a> {
         self
     }
 
+    /// Its first timer after `now`, with a number for its due time and its kind.
+    pub(crate) fn timer(
+        self,
+        now: Timestamp,
+        number: impl FnOnce(&To, Timestamp, &str) -> u64,
+    ) -> Result<(To, NewTimer), Error> {
+        let Self { to, name, plan, missed, jitter, payload: Payload { kind, json } } = self;
+        let payload = json.map_err(Error::Encode)?;
+        let rule = plan.to_string();
+        // As it is read when it comes up.
+        let plan: Plan = rule.parse().map_err(|error| Error::Rule(why_not(&rule, &error)))?;
+        let rule = next_run::shifted(plan, &name, jitter);
+        let series = Series::new(rule.to_string(), missed);
+        let next = next_run::first(series.clone(), &rule, now);
+        let is_over = next.is_none();
+        let Next { due, series, .. } =
+            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now), begins_anew: false });
+        let id = TimerId::new(due, number(&to, due, kind));
+        let (key, series) = (Some(name), Some(series));
+        Ok((to, NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) }))
+    }
+}
+
+impl SavingSeries<&Durable> {
     /// Stores the series, and answers what this has changed. It is durable when this is ready.
     ///
     /// | the series that has the name | becomes | answer |
@@ -123,6 +176,8 @@ impl<'a> SavingSeries<'a> {
     /// | has another rule, and a run of it has begun | goes on by the new rule after that | [`Saved::Updated`] |
     /// | has another rule, and a run of it is pending | is planned anew by the new rule: the pending run is dropped | [`Saved::Replaced`] |
     ///
+    /// A timer that is no series stays as it is: the answer is [`Error::KeyTaken`].
+    ///
     /// If the last instant of the rule has passed, nothing is stored: that is [`Saved::Over`]. A run of the same rule that is still
     /// pending is kept.
     ///
@@ -130,22 +185,21 @@ impl<'a> SavingSeries<'a> {
     /// If this is dropped before it is ready, the series may be stored or not. It can be saved again.
     ///
     /// # Errors
-    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`],
-    /// [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored or not.
+    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::KeyTaken`], [`Error::Payload`],
+    /// [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored
+    /// or not.
     pub async fn save(self) -> Result<Saved, Error> {
-        let Self { durable, name, plan, missed, jitter, payload: Payload { kind, json } } = self;
-        let payload = json.map_err(Error::Encode)?;
-        let (now, series) = (durable.now(), Series::new(next_run::shifted(&plan, &name, jitter), missed));
-        // As it is read when it comes up.
-        let Ok(plan) = next_run::read(&series) else { return Err(Error::Rule(series.rule)) };
-        let next = next_run::first(series.clone(), &plan, now);
-        let is_over = next.is_none();
-        let Next { due, series } =
-            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now) });
-        let id = TimerId::new(due, durable.unique(due, kind));
-        let (key, series) = (Some(name), Some(series));
-        let timer = NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) };
+        let now = self.to.now();
+        let (durable, timer) = self.timer(now, |durable, due, kind| durable.unique(due, kind))?;
         durable.save(timer).await
+    }
+}
+
+/// Why a rule cannot be stored, in one line: the lines after that quote it.
+fn why_not(rule: &str, error: &PlanError) -> String {
+    match error.to_string().lines().next().unwrap_or_default() {
+        why if why.contains("is not a zone") => format!("a rule must have a zone with a name, got {rule}"),
+        why => format!("a rule cannot be stored: {why}"),
     }
 }
 
@@ -174,9 +228,11 @@ impl Durable {
         &self,
         timers: impl IntoIterator<Item = Saving<&'a Durable>>,
     ) -> Vec<Result<TimerId, Error>> {
-        join_all(timers.into_iter().map(|timer| timer.save())).await
+        join_all(timers.into_iter().map(Saving::<&Durable>::save)).await
     }
 
+    /// # Errors
+    /// [`Error::KeyTaken`] where the store answers so.
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
         let calling = self.calling()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
@@ -187,7 +243,10 @@ impl Durable {
         let (store, reply) = (self.0.store.clone(), (reply, calling));
         self.0.saves.send(Save { timer, store, reply }).map_err(|_| Error::Stopped)?;
         // It may have been stored before the runtime ended.
-        saved.await.unwrap_or(Err(Error::Stopped))
+        match saved.await.unwrap_or(Err(Error::Stopped))? {
+            Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
+            saved => Ok(saved),
+        }
     }
 }
 

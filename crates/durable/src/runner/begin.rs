@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::maybe_done;
@@ -201,7 +202,14 @@ impl Runner {
     /// `None` never happens: only kinds with a handler are loaded.
     fn attempt(&self, stored: Box<Stored>) -> Option<Attempt> {
         let handler = self.handlers.get(stored.kind.as_str())?.clone();
-        Some(Attempt { stored, epoch: self.owner.epoch, series_before: None, unreadable: None, handler })
+        Some(Attempt {
+            stored,
+            epoch: self.owner.epoch,
+            series_before: None,
+            unreadable: None,
+            handler,
+            has_finished: Arc::default(),
+        })
     }
 
     /// The timer has begun: calls its handler, unless there is a reason not to. If somebody held its row, it was found so at

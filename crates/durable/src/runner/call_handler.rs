@@ -59,6 +59,7 @@ impl Runner {
                 timer: *timer,
                 series: attempt.stored.series.clone().map(Box::new),
                 version: attempt.stored.version,
+                has_finished: Arc::clone(&attempt.has_finished),
                 shared: Arc::clone(&self.shared),
                 postgres: self.settings.postgres.clone(),
             },

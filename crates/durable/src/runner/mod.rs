@@ -294,19 +294,18 @@ impl Runner {
         self.pause.is_some_and(|(until, _)| tokio::time::Instant::now() < until)
     }
 
-    /// How long a timer has been due that has not begun.
-    fn behind(&self) -> Duration {
-        let stored = self.window.next_due().filter(|due| *due > i64::MIN);
-        let first = self.ready.first().map(|near| near.due_ms).into_iter().chain(stored).min();
-        let passed = first.map(|due| self.clocks.wall().as_millisecond().saturating_sub(due));
-        Duration::from_millis(passed.and_then(|passed| u64::try_from(passed).ok()).unwrap_or(0))
+    /// When the first timer is due that has not begun, as far as is known here.
+    fn first_due(&self) -> Option<i64> {
+        let beginning = self.beginning.iter().filter_map(|(nears, _)| nears.first());
+        let here = [self.ready.first(), self.alone.first(), self.again.first()].into_iter().flatten();
+        let stored = self.window.first_beyond().filter(|due| *due > i64::MIN);
+        here.chain(beginning).map(|near| near.due_ms).chain(stored).chain(self.put_off.first_due()).min()
     }
 
     /// Publishes the present state.
     fn tell(&self) {
-        let behind = self.behind();
+        self.shared.set_first_due(self.first_due());
         let mut stats = self.shared.stats();
-        stats.behind = behind;
         stats.armed = self.near();
         stats.begun = self.live.len();
         stats.damaged = self.store.damaged();

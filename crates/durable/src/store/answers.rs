@@ -69,7 +69,7 @@ pub enum Saved {
         /// The timer that has begun.
         begun: TimerId,
     },
-    /// Its key belongs to this timer, and nothing was done.
+    /// Its key belongs to this timer, and nothing was done: the save may not replace it.
     KeyTaken(TimerId),
     /// Its key belongs to this series, which has the same rule, policy and payload. Nothing was done.
     Kept(TimerId),
