@@ -342,7 +342,7 @@ async fn a_series_is_saved_in_a_transaction_with_the_same_answers_and_runs_when_
     let (other, mut sql) = (store(&url).await, client(&url).await);
     let (seconds, hours) = (Periodic::seconds(1, soon(0)), Periodic::hours(1, soon(0)));
     let transaction = sql.transaction().await.expect("a transaction");
-    let save = |plan: &Periodic, name| other.every_in(&transaction, "s", plan.clone(), &Tick::new(name));
+    let save = |plan: &Periodic, name| other.every_in(&transaction, "s", *plan, &Tick::new(name));
     let Ok(Saved::Stored(id)) = save(&hours, "hours").save().await else { panic!("it is new") };
     assert_eq!(save(&hours, "hours").save().await.expect("a save"), Saved::Kept(id));
     assert_eq!(
@@ -352,9 +352,9 @@ async fn a_series_is_saved_in_a_transaction_with_the_same_answers_and_runs_when_
     let replaced = save(&seconds, "seconds").save().await.expect("a save");
     assert!(matches!(replaced, Saved::Replaced { dropped, .. } if dropped.id() == id), "{replaced:?}");
     other.save_in(&transaction, soon(86_400_000), &Tick::new("k")).key("k").save().await.expect("a save");
-    let taken = other.every_in(&transaction, "k", hours.clone(), &Tick::new("k")).save().await;
+    let taken = other.every_in(&transaction, "k", hours, &Tick::new("k")).save().await;
     assert!(matches!(taken, Err(PostgresError::KeyTaken(_))), "{taken:?}");
-    let nameless = other.every_in(&transaction, "", hours.clone(), &Tick::new("k")).save().await;
+    let nameless = other.every_in(&transaction, "", hours, &Tick::new("k")).save().await;
     assert!(matches!(nameless, Err(PostgresError::Text(_))), "{nameless:?}");
     transaction.commit().await.expect("a commit");
     until("two runs were called", async || calls.all().len() >= 2).await;
