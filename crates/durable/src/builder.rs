@@ -21,7 +21,7 @@ use crate::outside::{Far, Outside};
 use crate::runner::{Runner, Settings};
 use crate::save::{Saver, Told};
 use crate::shared::Shared;
-use crate::store::{ErasedStore, Store};
+use crate::store::{ErasedStore, Kinds, Paused, Store};
 
 /// How long an instance may be silent in a store that several processes share.
 const LEASE: Duration = Duration::from_secs(90);
@@ -301,9 +301,10 @@ impl Builder {
         }
         let clock = clock.unwrap_or_else(clock::usual);
         let before = Instant::now();
-        let told = Arc::new(handlers.keys().map(ToString::to_string).collect());
-        let owner = store.clone().join(lease, told).await?;
-        let kinds = handlers.keys().copied().collect();
+        store.set_clock(Arc::clone(&clock));
+        let kinds: Kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let owner = store.clone().join(lease, Arc::clone(&kinds)).await?;
+        let paused = if kinds.is_empty() { Paused::new() } else { store.clone().pause(None).await? };
         let shared = Arc::new(Shared::new(clock, owner, kinds));
         // From the first call on, what is due goes by the store's clock.
         if let Some(now) = store.clock(owner) {
@@ -332,6 +333,7 @@ impl Builder {
             owner,
             handlers,
             settings,
+            paused,
             outside,
             (sender, commands),
         );

@@ -399,7 +399,7 @@ impl Run {
 /// The answer to a cancel. There will be no other, so a `match` can have all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cancelled {
-    /// The timer is gone: no handler is called for it.
+    /// The timer is gone: no handler is called for it, and nobody can retry it.
     Removed,
     /// It has begun, by this attempt: its handler has been called, or is about to be, and may have ended by now. Nothing
     /// follows: no other attempt, and no other occurrence of its series. If the process dies or stops in that moment, the
@@ -424,7 +424,8 @@ pub enum Moved {
 }
 
 impl Durable {
-    /// Cancels a timer, by its id or its key. This succeeds until the timer has begun, at its time.
+    /// Cancels a timer, by its id or its key. This succeeds until the timer has begun, at its time. If there is none, a
+    /// buried one of that id, or those of that key, are deleted.
     ///
     /// A cancel of a series ends the series.
     ///
@@ -499,7 +500,7 @@ impl Durable {
 
     /// Makes a call of the store in a task of its own: if the caller is dropped, a stop still waits for the call, as a store may go
     /// on with it and hold its file.
-    async fn on_its_own<T: Send + 'static>(
+    pub(crate) async fn on_its_own<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {

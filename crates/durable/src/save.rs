@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use timingwheel_calendar::{Missed, Plan, PlanError};
+use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -152,7 +152,7 @@ impl<To> SavingSeries<To> {
         let payload = json.map_err(Error::Encode)?;
         let rule = plan.to_string();
         // As it is read when it comes up.
-        let plan: Plan = rule.parse().map_err(|error| Error::Rule(why_not(&rule, &error)))?;
+        let plan = rule.parse::<Plan>().map_err(|error| Error::Rule(why_not(&rule, &error.to_string())))?;
         let rule = next_run::shifted(plan, &name, jitter);
         let series = Series::new(rule.to_string(), missed);
         let next = next_run::first(series.clone(), &rule, now);
@@ -196,8 +196,8 @@ impl SavingSeries<&Durable> {
 }
 
 /// Why a rule cannot be stored, in one line: the lines after that quote it.
-fn why_not(rule: &str, error: &PlanError) -> String {
-    match error.to_string().lines().next().unwrap_or_default() {
+fn why_not(rule: &str, error: &str) -> String {
+    match error.lines().next().unwrap_or_default() {
         why if why.contains("is not a zone") => format!("a rule must have a zone with a name, got {rule}"),
         why => format!("a rule cannot be stored: {why}"),
     }

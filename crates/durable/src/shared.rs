@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Events;
 use crate::health::Stats;
-use crate::store::Owner;
+use crate::store::{Kinds, Owner};
 
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// The kinds that have a handler here.
-    kinds: BTreeSet<&'static str>,
+    kinds: Kinds,
     /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
@@ -56,7 +56,7 @@ impl Drop for Watched {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: BTreeSet<&'static str>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: Kinds) -> Self {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
@@ -118,6 +118,11 @@ impl Shared {
         let offset = self.now().duration_since(self.clock.now());
         self.stats().clock_offset = offset;
         is_wrong
+    }
+
+    /// The kinds that have a handler here.
+    pub(crate) fn kinds(&self) -> Kinds {
+        Kinds::clone(&self.kinds)
     }
 
     /// Held for a few counts, and never while user code runs.

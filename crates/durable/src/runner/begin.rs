@@ -89,7 +89,7 @@ impl Runner {
             self.begin_one(near, &mut nears);
         }
         if !nears.is_empty() {
-            let ask = ToBegin { timers: nears.clone(), kinds: self.kinds.clone() };
+            let ask = ToBegin { timers: nears.clone(), kinds: self.wanted.clone() };
             let beginning = self.store.clone().begin(self.owner, ask);
             self.beginning = Some((nears, maybe_done(beginning)));
         }

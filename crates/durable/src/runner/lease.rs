@@ -188,6 +188,7 @@ impl Runner {
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }
+        self.set_paused(&renewed.paused);
         if let Some(clock) = renewed.clock
             && self.shared.compare((asked, Instant::now()), clock)
         {

@@ -48,7 +48,7 @@ use crate::outside::{CallBack, Far};
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
 use crate::shared::{Shared, Watched};
-use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
+use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Paused, Settled};
 use crate::window::Window;
 use begin::Batch;
 use call_handler::let_others_run;
@@ -96,7 +96,9 @@ pub(crate) struct Runner {
     store: Arc<dyn ErasedStore>,
     owner: Owner,
     handlers: Arc<Handlers>,
+    /// The kinds that have a handler, and those of them that are not paused.
     kinds: Kinds,
+    wanted: Kinds,
     settings: Settings,
     /// Times the limits of attempts.
     wheel: TimingWheel,
@@ -176,11 +178,13 @@ impl Runner {
         owner: Owner,
         handlers: Handlers,
         settings: Settings,
+        paused: Paused,
         outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
-        let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
         let limited = places::limited(&handlers);
+        let kinds = shared.kinds();
+        let wanted = Arc::new(kinds.difference(&paused).cloned().collect());
         let clocks = Clocks::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
@@ -193,6 +197,7 @@ impl Runner {
             owner,
             handlers: Arc::new(handlers),
             kinds,
+            wanted,
             settings,
             wheel: wheel.clone(),
             outside,
@@ -269,6 +274,15 @@ impl Runner {
             outside.hand_over();
         }
         self.sleep_until_next();
+    }
+
+    /// These kinds are paused. What is armed of a paused kind is not begun, and is loaded again once the kind is resumed.
+    pub(crate) fn set_paused(&mut self, paused: &Paused) {
+        let wanted: BTreeSet<String> = self.kinds.difference(paused).cloned().collect();
+        if *self.wanted != wanted {
+            self.loads_anew |= !wanted.is_subset(&self.wanted);
+            self.wanted = Arc::new(wanted);
+        }
     }
 
     /// Whether anything may still be begun here.

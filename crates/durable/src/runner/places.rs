@@ -139,15 +139,17 @@ impl Runner {
         let is_left_out =
             |kind: &String| self.limited.iter().any(|of| of.kind == kind && of.left_out_since.is_some());
         if self.limited.iter().all(|limited| limited.left_out_since.is_none()) {
-            return Arc::clone(&self.kinds);
+            return Arc::clone(&self.wanted);
         }
-        Arc::new(self.kinds.iter().filter(|kind| !is_left_out(kind)).cloned().collect())
+        Arc::new(self.wanted.iter().filter(|kind| !is_left_out(kind)).cloned().collect())
     }
 
     /// The load of one kind that loads leave out, when few of it wait here.
     pub(super) fn load_of_one_kind(&self, now: Timestamp) -> Option<(&'static str, Ask)> {
         let limit = WAITING.min(self.settings.in_memory);
-        let is_wanted = |of: &&Limited| of.left_out_since.is_some() && of.waiting.len() <= limit / 2;
+        let is_wanted = |of: &&Limited| {
+            of.left_out_since.is_some() && of.waiting.len() <= limit / 2 && self.wanted.contains(of.kind)
+        };
         let kind = self.limited.iter().find(is_wanted)?.kind;
         let kinds = Arc::new([kind.to_owned()].into());
         Some((kind, Ask { after: Place::FIRST, until: now, limit, kinds }))

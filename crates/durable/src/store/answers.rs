@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{NewTimer, Series};
+use super::{NewTimer, Paused, Series};
 use crate::id::{Place, TimerId, millis, timestamp};
 
 /// A timer, and when it is due now.
@@ -200,6 +200,20 @@ pub struct Failure {
     pub attempt: u32,
     /// Its error.
     pub error: String,
+    /// When it failed; if its process ended, when it had begun.
+    pub at: Option<Timestamp>,
+}
+
+/// When things happened to a timer. `None` for what has not happened, and for what an older format has not noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Times {
+    /// It was saved; a run of a series: the series was.
+    pub made: Option<Timestamp>,
+    /// The attempt under way began.
+    pub begun: Option<Timestamp>,
+    /// It was buried.
+    pub buried: Option<Timestamp>,
 }
 
 /// The state of a timer.
@@ -251,6 +265,8 @@ pub struct Stored {
     pub version: u32,
     /// Its state.
     pub state: State,
+    /// When that came about.
+    pub times: Times,
 }
 
 /// A timer that is overdue, from [`Store::overdue`](super::Store::overdue).
@@ -283,6 +299,7 @@ impl From<NewTimer> for Stored {
             ending: false,
             version: 0,
             state,
+            times: Times::default(),
         }
     }
 }
@@ -317,6 +334,8 @@ pub struct Renewed {
     /// From when on a load finds its timers, except some that were saved late. So a start need not read from the beginning, where
     /// a database may have millions of deleted ones.
     pub low: Option<Timestamp>,
+    /// The kinds that are paused.
+    pub paused: Paused,
     /// How many shards were taken from instances that were silent for too long.
     pub taken: u32,
     /// How many shards it has, and how many there are. An owner without handlers has (0, 0).

@@ -11,6 +11,7 @@ mod kinds;
 mod limits;
 mod locks;
 mod many;
+mod operate;
 mod places;
 mod proof;
 mod proxy;
