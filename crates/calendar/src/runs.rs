@@ -33,6 +33,12 @@ pub struct NextRun {
     pub catching_up: CatchingUp,
 }
 
+/// Whether the run of this instant is missed if it begins now.
+#[must_use]
+pub fn is_late(due: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(due) >= LATE
+}
+
 /// The run that comes next, where all instants up to `done` have run or were left out. `None` if the rule is over.
 pub fn next<R: Rule + ?Sized>(
     rule: &R,
@@ -41,7 +47,6 @@ pub fn next<R: Rule + ?Sized>(
     catching_up: CatchingUp,
     now: Timestamp,
 ) -> Option<NextRun> {
-    let is_late = |due: Timestamp| now.duration_since(due) >= LATE;
     let first = |after, catching_up| Some(NextRun { due: rule.after(after)?, after, catching_up });
     // Passes all runs at once that are too old. A rule by the second may have a year of them.
     let oldest = missed.oldest().map(|oldest| {
@@ -50,7 +55,7 @@ pub fn next<R: Rule + ?Sized>(
         now.saturating_sub(age).unwrap_or(Timestamp::MIN)
     });
     let next = first(oldest.map_or(done, |oldest| oldest.max(done)), None)?;
-    if !is_late(next.due) {
+    if !is_late(next.due, now) {
         return Some(next);
     }
     let (until, left) = left_of(missed, next.due, catching_up).unwrap_or((now, missed.up_to()));
@@ -60,7 +65,7 @@ pub fn next<R: Rule + ?Sized>(
     // Runs after `until` are at most a second ago, or were missed since.
     let next = first(until, None)?;
     match missed.up_to() {
-        _ if !is_late(next.due) => Some(next),
+        _ if !is_late(next.due, now) => Some(next),
         0 => first(now, None),
         up_to => Some(NextRun { catching_up: Some((now, up_to)), ..next }),
     }
@@ -69,11 +74,10 @@ pub fn next<R: Rule + ?Sized>(
 /// Whether the run of this instant, which is about to begin, runs, and how many missed ones may still come after it.
 #[must_use]
 pub fn begins(missed: Missed, due: Timestamp, catching_up: CatchingUp, now: Timestamp) -> (bool, CatchingUp) {
-    let age = now.duration_since(due);
-    if age < LATE {
+    if !is_late(due, now) {
         return (true, None);
     }
-    if missed.oldest().is_some_and(|oldest| age > oldest) {
+    if missed.oldest().is_some_and(|oldest| now.duration_since(due) > oldest) {
         return (false, catching_up);
     }
     // It was missed: now, or already at an earlier look.

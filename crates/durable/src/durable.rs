@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Plan;
 use tokio::runtime::Handle;
@@ -14,13 +15,15 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::handler::{Kind, Run};
+use crate::handler::{Kind, Run, Signal};
 use crate::health::Stats;
 use crate::id::TimerId;
 use crate::runner::{Command, GRACE, Stopped};
 use crate::save::{Save, Saving, SavingSeries};
 use crate::shared::Shared;
-use crate::store::{Answered, Counts, ErasedStore, Move, Near, Page, Removal, Store, Stored, Taken, Which};
+use crate::store::{
+    Answered, Counts, ErasedStore, Move, Near, Page, Removal, State, Store, Stored, Taken, Which,
+};
 
 /// Timers that outlive the process. A store keeps them, and handlers are called for them when they are due.
 ///
@@ -234,6 +237,43 @@ impl Durable {
         self.0.shared.now()
     }
 
+    /// For tests, on tokio's paused clock: lets time pass until `at`, and then until all timers that are due by then and have a handler
+    /// here have ended. So a year passes in a moment.
+    ///
+    /// # Cancel safety
+    /// It only waits, and can be called again.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn run_until(&self, at: Timestamp) -> Result<(), Error> {
+        loop {
+            let left = at.duration_since(self.now());
+            if left <= SignedDuration::ZERO && !self.has_due(at).await? {
+                return Ok(());
+            }
+            let left = Duration::try_from(left).unwrap_or_default().max(Duration::from_millis(1));
+            self.0.wheel.sleep(left).await;
+        }
+    }
+
+    /// Whether a timer is due by then that has begun or has a handler here.
+    async fn has_due(&self, by: Timestamp) -> Result<bool, Error> {
+        let mut page = Page::default();
+        loop {
+            let timers = self.list(page.clone()).await?;
+            let Some(last) = timers.last() else { return Ok(false) };
+            page.after = last.timer.place();
+            for Stored { timer, kind, state, .. } in &timers {
+                if timer.due() > by {
+                    return Ok(false);
+                }
+                if *state != State::Stored || self.0.shared.has_handler(kind) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
     /// Begins no more timers, waits up to `limit` for the handlers that run, and stores their results. After the limit
     /// it drops the handlers that still run, and gives their timers back to the store. When `stop` returns, no handler
     /// runs any more, except handlers that [block their threads](Stopped::left_running).
@@ -278,6 +318,59 @@ impl fmt::Debug for Durable {
 }
 
 impl Run {
+    /// A run for the unit test of a handler: the first attempt of a timer without a key that is due now. A test changes the
+    /// fields as it needs. No timer is stored for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use timingwheel::TimingWheel;
+    /// # use timingwheel_durable::{Answer, Durable, Error, HandlerResult, Interrupt, Kind, MemoryStore, Run};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Crawl;
+    /// # impl Kind for Crawl { const KIND: &'static str = "crawl"; }
+    /// async fn crawl(_: Crawl, run: Run) -> HandlerResult {
+    ///     run.token().cancelled().await;
+    ///     Ok(Answer::Bury(format!("attempt {}: {:?}", run.attempt, run.interrupted())))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Error> {
+    /// let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new()).start().await?;
+    /// let mut run = Run::in_test::<Crawl>(&durable);
+    /// run.attempt = 3;
+    /// run.interrupt(Interrupt::Stop);
+    /// assert_eq!(crawl(Crawl, run).await.unwrap(), Answer::Bury("attempt 3: Some(Stop)".to_owned()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_test<K: Kind>(durable: &Durable) -> Self {
+        let (shared, due) = (&durable.0.shared, durable.now());
+        let id = TimerId::new(due, durable.unique(due, K::KIND));
+        Self {
+            id,
+            kind: K::KIND,
+            key: None,
+            attempt: 1,
+            due,
+            late: Duration::ZERO,
+            epoch: shared.owner().epoch,
+            signal: Signal::default(),
+            durable: Arc::downgrade(&durable.0) as _,
+            #[cfg(feature = "postgres")]
+            within: crate::handler::Within {
+                timer: id.into(),
+                series: None,
+                version: 0,
+                shared: Arc::clone(shared),
+                postgres: None,
+                has_finished: Arc::default(),
+            },
+        }
+    }
+
     /// The `Durable` that called the handler: a handler saves and cancels timers with it.
     ///
     /// # Errors
@@ -303,10 +396,10 @@ impl Run {
     }
 }
 
-/// The answer to a cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer to a cancel. There will be no other, so a `match` can have all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cancelled {
-    /// The timer is gone: no handler is called for it.
+    /// The timer is gone: no handler is called for it, and nobody can retry it.
     Removed,
     /// It has begun, by this attempt: its handler has been called, or is about to be, and may have ended by now. Nothing
     /// follows: no other attempt, and no other occurrence of its series. If the process dies or stops in that moment, the
@@ -319,8 +412,8 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// The answer to a move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer to a move. There will be no other, so a `match` can have all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moved {
     /// It is due at another time now. Its id is the same.
     Moved(TimerId),
@@ -331,7 +424,8 @@ pub enum Moved {
 }
 
 impl Durable {
-    /// Cancels a timer, by its id or its key. This succeeds until the timer has begun, at its time.
+    /// Cancels a timer, by its id or its key. This succeeds until the timer has begun, at its time. If there is none, a
+    /// buried one of that id, or those of that key, are deleted.
     ///
     /// A cancel of a series ends the series.
     ///
@@ -406,7 +500,7 @@ impl Durable {
 
     /// Makes a call of the store in a task of its own: if the caller is dropped, a stop still waits for the call, as a store may go
     /// on with it and hold its file.
-    async fn on_its_own<T: Send + 'static>(
+    pub(crate) async fn on_its_own<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {

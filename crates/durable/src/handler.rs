@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::id::TimerId;
+use crate::store::Stored;
 #[cfg(feature = "postgres")]
 use crate::{
     postgres::PostgresStore,
@@ -47,6 +48,16 @@ use crate::{
 pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
     /// The name by which a stored timer finds its handler.
     const KIND: &'static str;
+}
+
+impl Stored {
+    /// The payload.
+    ///
+    /// # Errors
+    /// If it cannot be read as this type, whatever its kind is: the field, and why.
+    pub fn read<K: Kind>(&self) -> Result<K, HandlerError> {
+        serde_json::from_slice(&self.payload).map_err(|error| where_in::<K>(&self.payload, error).into())
+    }
 }
 
 /// A payload as it is stored. It is never printed.
@@ -81,6 +92,7 @@ impl fmt::Debug for Payload {
 
 /// A handler's answer: the timer is done, comes again, or is buried.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The timer has done its work: it is deleted, or its series goes on.
     Done,
@@ -171,6 +183,11 @@ impl Run {
         &self.signal.token
     }
 
+    /// Interrupts the handler, as its `Durable` does: for [tests](Self::in_test).
+    pub fn interrupt(&self, why: Interrupt) {
+        self.signal.interrupt(why);
+    }
+
     /// Why the handler should end early: the gravest cause so far. `None` if it need not.
     #[must_use]
     pub fn interrupted(&self) -> Option<Interrupt> {
@@ -249,6 +266,15 @@ pub(crate) struct Handler {
     /// Runs user code, which reads the payload and makes the future.
     pub(crate) start: Start,
     pub(crate) backoff: Backoff,
+    pub(crate) places: Places,
+    pub(crate) time_limit: Option<Duration>,
+}
+
+/// How many handlers of a kind may run at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) here: Option<usize>,
+    pub(crate) in_all: Option<usize>,
 }
 
 impl Handler {
@@ -262,7 +288,29 @@ impl Handler {
             let payload = serde_json::from_slice(payload).map_err(|error| where_in::<K>(payload, error))?;
             Ok(Box::pin(handler(payload, run)))
         });
-        Self { kind: K::KIND, start, backoff: Backoff::default() }
+        Self {
+            kind: K::KIND,
+            start,
+            backoff: Backoff::default(),
+            places: Places::default(),
+            time_limit: None,
+        }
+    }
+
+    /// # Errors
+    /// In words, for a setting that is not allowed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let kind = self.kind;
+        if kind.is_empty() {
+            return Err("a kind must have a name, got an empty one".to_owned());
+        }
+        if self.places.here == Some(0) || self.places.in_all == Some(0) {
+            return Err(format!("the concurrency of a kind must be at least 1, got 0 for {kind:?}"));
+        }
+        if self.time_limit == Some(Duration::ZERO) {
+            return Err(format!("the time limit of a kind must be more than 0, got 0 for {kind:?}"));
+        }
+        self.backoff.check()
     }
 }
 

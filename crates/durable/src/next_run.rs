@@ -1,11 +1,59 @@
 //! Computes when a series is due next. Pure: it is told the time.
 
-use jiff::Timestamp;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+pub(crate) use timingwheel_calendar::runs::is_late;
 use timingwheel_calendar::runs::{self, CatchingUp, NextRun};
 use timingwheel_calendar::{Plan, Rule};
 
 use crate::id::{floor_millis, millis, timestamp};
 use crate::store::Series;
+
+/// The rule of a series: a plan, whose runs are all later by the same time.
+pub(crate) struct Shifted {
+    plan: Plan,
+    by: SignedDuration,
+}
+
+impl Rule for Shifted {
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        let last = last.checked_sub(self.by).unwrap_or(Timestamp::MIN);
+        self.plan.after(last)?.checked_add(self.by).ok()
+    }
+
+    fn is_interval(&self) -> bool {
+        self.plan.is_interval()
+    }
+}
+
+/// Between a plan and its shift in milliseconds, in the text of a rule.
+const LATER: &str = " later by ";
+
+impl FromStr for Shifted {
+    type Err = String;
+
+    fn from_str(rule: &str) -> Result<Self, String> {
+        let (plan, by) = rule.rsplit_once(LATER).unwrap_or((rule, "0 ms"));
+        let by = by.strip_suffix(" ms").and_then(|by| by.parse().ok());
+        let by =
+            by.ok_or_else(|| format!("a shift must be a number of ms, as in `later by 5 ms`, got {rule:?}"))?;
+        let plan = plan.parse::<Plan>().map_err(|error| error.to_string())?;
+        Ok(Self { plan, by: SignedDuration::from_millis(by) })
+    }
+}
+
+/// The rule whose runs come later than the plan's, by a time up to `most` that the name decides: by FNV-1a, because a save at the next
+/// start has to find the same.
+pub(crate) fn shifted(plan: &Plan, name: &str, most: Duration) -> String {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    // Beyond these years no run comes.
+    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
+    if most == 0 { plan.to_string() } else { format!("{plan}{LATER}{} ms", hash % (most + 1)) }
+}
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +102,7 @@ fn caught_up(series: &Series) -> CatchingUp {
 }
 
 /// The first occurrence after this instant.
-pub(crate) fn first(series: Series, plan: &Plan, after: Timestamp) -> Option<Next> {
+pub(crate) fn first(series: Series, plan: &Shifted, after: Timestamp) -> Option<Next> {
     // The store has milliseconds.
     let after = timestamp(floor_millis(after));
     let due = plan.after(after)?;
@@ -63,7 +111,7 @@ pub(crate) fn first(series: Series, plan: &Plan, after: Timestamp) -> Option<Nex
 
 /// # Errors
 /// In words, if this machine cannot read the rule: for example because it does not know its zone.
-pub(crate) fn read(series: &Series) -> Result<Plan, String> {
+pub(crate) fn read(series: &Series) -> Result<Shifted, String> {
     series.rule.parse().map_err(|error| format!("the rule {:?} cannot be read: {error}", series.rule))
 }
 
@@ -144,6 +192,31 @@ mod tests {
         let day = SignedDuration::from_hours(30);
         assert_eq!(run(Missed::each(99).none_older_than(day)), "02 03 07 08 09 10 11");
         assert_eq!(run(Missed::once().none_older_than(day)), "02 03 07 09 10 11");
+    }
+
+    #[test]
+    fn series_that_all_begin_at_midnight_are_spread_by_their_names_within_the_bound_and_alike_each_time() {
+        let plan: Plan = "cron 0 0 * * * in UTC".parse().unwrap();
+        let hour = Duration::from_secs(3_600);
+        let after = |rule: String| rule.parse::<Shifted>().unwrap().after(at("02T05:00:00")).unwrap();
+        let mut minutes = [0; 60];
+        for n in 0..6_000 {
+            let rule = shifted(&plan, &format!("tenant-{n}"), hour);
+            assert_eq!(rule, shifted(&plan, &format!("tenant-{n}"), hour));
+            let due = after(rule).duration_since(at("03T00:00:00"));
+            assert!((SignedDuration::ZERO..=SignedDuration::from_hours(1)).contains(&due), "{due:?}");
+            minutes[usize::try_from(due.as_secs() / 60).unwrap().min(59)] += 1;
+        }
+        assert!(minutes.iter().all(|count| (60..140).contains(count)), "{minutes:?}");
+        assert_eq!(shifted(&plan, "tenant", Duration::ZERO), plan.to_string());
+        assert_eq!(shifted(&plan, "report", hour), "cron 0 0 * * * in UTC later by 2331830 ms");
+        for rule in ["cron 0 0 * * * in UTC later by x ms", "cron 0 0 * * * in UTC later by 5"] {
+            assert!(rule.parse::<Shifted>().is_err(), "{rule}");
+        }
+        // The shift of a run before midnight belongs to the day before.
+        let late: Shifted = "cron 0 0 * * * in UTC later by 21600000 ms".parse().unwrap();
+        assert_eq!(late.after(at("02T05:00:00")), Some(at("02T06:00:00")));
+        assert_eq!(late.after(Timestamp::MAX), None);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
-use timingwheel_calendar::{Missed, Plan, PlanError};
+use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -110,17 +112,33 @@ pub struct SavingSeries<'a> {
     name: String,
     plan: Plan,
     missed: Missed,
+    jitter: Duration,
     payload: Payload,
 }
 
 impl<'a> SavingSeries<'a> {
     pub(crate) fn new<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
-        Self { durable, name, plan, missed: Missed::default(), payload: Payload::of(payload) }
+        Self {
+            durable,
+            name,
+            plan,
+            missed: Missed::default(),
+            jitter: Duration::ZERO,
+            payload: Payload::of(payload),
+        }
     }
 
     /// The policy for missed runs: [`Missed::once`] unless it is set.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
+        self
+    }
+
+    /// Puts all runs of the series off by the same time, from 0 to `most`, which its name decides: so series that all begin at
+    /// midnight are spread out. The runs keep their distances. [`Run::scheduled`](crate::Run::scheduled) tells when the run was
+    /// due then. Another `most` is another rule.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
         self
     }
 
@@ -147,12 +165,12 @@ impl<'a> SavingSeries<'a> {
     /// [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored
     /// or not.
     pub async fn save(self) -> Result<Saved, Error> {
-        let Self { durable, name, plan, missed, payload: Payload { kind, json } } = self;
+        let Self { durable, name, plan, missed, jitter, payload: Payload { kind, json } } = self;
         let payload = json.map_err(Error::Encode)?;
-        let rule = plan.to_string();
+        let (now, series) = (durable.now(), Series::new(next_run::shifted(&plan, &name, jitter), missed));
         // As it is read when it comes up.
-        let plan: Plan = rule.parse().map_err(|error| Error::Rule(why_not(&rule, &error)))?;
-        let (now, series) = (durable.now(), Series::new(rule, missed));
+        let plan: next_run::Shifted =
+            series.rule.parse().map_err(|error: String| Error::Rule(why_not(&series.rule, &error)))?;
         let next = next_run::first(series.clone(), &plan, now);
         let is_over = next.is_none();
         let Next { due, series, .. } =
@@ -165,14 +183,41 @@ impl<'a> SavingSeries<'a> {
 }
 
 /// Why a rule cannot be stored, in one line: the lines after that quote it.
-fn why_not(rule: &str, error: &PlanError) -> String {
-    match error.to_string().lines().next().unwrap_or_default() {
+fn why_not(rule: &str, error: &str) -> String {
+    match error.lines().next().unwrap_or_default() {
         why if why.contains("is not a zone") => format!("a rule must have a zone with a name, got {rule}"),
         why => format!("a rule cannot be stored: {why}"),
     }
 }
 
 impl Durable {
+    /// Saves many timers, as many [saves](Saving::save) at once: they go to the store 4,096 at a time. Each is stored or refused
+    /// alone. The answers are in the order of the timers.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, each timer may be stored or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use timingwheel_durable::{Durable, Error, Kind};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Invite(u64);
+    /// # impl Kind for Invite { const KIND: &'static str = "invite"; }
+    /// async fn invite(durable: &Durable, guests: &[u64]) -> Result<(), Error> {
+    ///     let tomorrow = std::time::Duration::from_secs(86_400);
+    ///     let invites = guests.iter().map(|guest| durable.after(tomorrow, &Invite(*guest)));
+    ///     durable.save_all(invites).await.into_iter().try_for_each(|saved| saved.map(drop))
+    /// }
+    /// ```
+    pub async fn save_all<'a>(
+        &self,
+        timers: impl IntoIterator<Item = Saving<&'a Durable>>,
+    ) -> Vec<Result<TimerId, Error>> {
+        join_all(timers.into_iter().map(|timer| timer.save())).await
+    }
+
     /// # Errors
     /// [`Error::KeyTaken`] where the store answers so.
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Events;
 use crate::health::Stats;
-use crate::store::Owner;
+use crate::store::{Kinds, Owner};
 
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// The kinds that have a handler here.
-    kinds: BTreeSet<&'static str>,
+    kinds: Kinds,
     /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
@@ -56,7 +56,7 @@ impl Drop for Watched {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: BTreeSet<&'static str>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: Kinds) -> Self {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
@@ -120,6 +120,11 @@ impl Shared {
         is_wrong
     }
 
+    /// The kinds that have a handler here.
+    pub(crate) fn kinds(&self) -> Kinds {
+        Kinds::clone(&self.kinds)
+    }
+
     /// Held for a few counts, and never while user code runs.
     pub(crate) fn stats(&self) -> MutexGuard<'_, Stats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
@@ -144,9 +149,13 @@ impl Shared {
         self.events.failed(error, errors);
     }
 
+    pub(crate) fn has_handler(&self, kind: &str) -> bool {
+        self.kinds.contains(kind)
+    }
+
     /// A timer of this kind is saved. If the kind has no handler here, an event says so once: a handler is easily forgotten.
     pub(crate) fn note_kind(&self, kind: &str) {
-        if self.kinds.is_empty() || self.kinds.contains(kind) {
+        if self.kinds.is_empty() || self.has_handler(kind) {
             return;
         }
         self.stats().saved_unhandled += 1;

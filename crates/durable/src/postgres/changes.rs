@@ -93,10 +93,7 @@ pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved> {
 }
 
 /// A statement whose parameters are a [`name`].
-/// The instance that runs the timer is told when the cancel commits.
-pub(super) const CANCEL: &str = "select c.*, case when answer = 2 then \
-        pg_notify('timingwheel', 'cancelled ' || first || ' ' || num) end \
-    from timingwheel.cancel_one($1, $2, $3) c";
+pub(super) const CANCEL: &str = "select * from timingwheel.cancel_one($1, $2, $3)";
 
 pub(super) async fn cancel(connections: &Connections, which: &Which) -> Result<Removal> {
     let (first, number, key) = name(which);
@@ -125,7 +122,11 @@ pub(super) async fn reschedule(connections: &Connections, which: &Which, due_ms:
             &[(&first, Type::INT8), (&number, Type::INT8), (&key, Type::TEXT), (&due_ms, Type::INT8)],
         )
         .await?;
-    let Some(row) = rows.first() else { return Ok(Move::NotFound) };
+    rows.first().map_or(Ok(Move::NotFound), |row| moved(row, due_ms))
+}
+
+/// The answer of `move_one` for this due time.
+pub(super) fn moved(row: &tokio_postgres::Row, due_ms: i64) -> Result<Move> {
     let answer: i32 = get(row, "answer")?;
     if answer == 0 {
         return Ok(Move::NotFound);

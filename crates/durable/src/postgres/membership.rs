@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 use super::shards::{AllShards, Shards};
 use super::{Inner, PostgresError, Result, convert, only, options};
 use crate::id::{millis, timestamp};
-use crate::store::{Kinds, Owner, Renewed, Standing};
+use crate::store::{Kinds, Owner, Paused, Renewed, Standing};
 
 /// How long an instance that leaves tries to send its hints, and to give back the timers that it has begun.
 pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
@@ -82,6 +82,7 @@ impl Inner {
             clock: None,
             first_due: None,
             low: None,
+            paused: Paused::new(),
             taken: 0,
             shards: (0, 0),
         };
@@ -98,7 +99,8 @@ impl Inner {
             (&from as _, Type::INT8),
             (&own.low_ms as _, Type::INT8),
         ];
-        let statement = "select * from timingwheel.renew($1, $2, $3, $4, $5)";
+        let statement = "select r.*, (select paused from timingwheel.format) as paused \
+            from timingwheel.renew($1, $2, $3, $4, $5) r";
         let rows = match connections.ask_for_lease(limit, statement, &parameters).await {
             // A newer format has other functions.
             Err(error) if error.is_unknown_function() => {
@@ -145,6 +147,7 @@ impl Inner {
             clock: Timestamp::from_microsecond(now_us).ok(),
             first_due: first_due?.map(timestamp),
             low: low?.map(timestamp),
+            paused: convert::get::<Vec<String>>(row, "paused")?.into_iter().collect(),
             taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
             shards: if own.kinds.is_empty() { (0, 0) } else { (shards.count(), self.shards.count()) },
         })

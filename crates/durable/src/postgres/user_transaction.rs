@@ -2,18 +2,19 @@
 
 use std::sync::atomic::Ordering;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::convert::{get, number, standing, text, texts, unknown};
 use super::{PostgresError, PostgresStore, Result, changes, only};
-use crate::durable::Cancelled;
+use crate::durable::{Cancelled, Moved};
 use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis};
 use crate::next_run;
 use crate::save::Saving;
-use crate::store::{Removal, Saved, Which, check_key, check_payload};
+use crate::store::{Move, Removal, Saved, Which, check_key, check_payload};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
 const SAVE: &str = "with n as (select timingwheel.next_number() as number), \
@@ -90,6 +91,59 @@ impl PostgresStore {
             Removal::Running(_, attempt) => Cancelled::Running(attempt),
             Removal::NotFound => Cancelled::NotFound,
         })
+    }
+
+    /// Moves a timer in a transaction, by its id or its key. It is due at the other time when that commits.
+    ///
+    /// Until then the timer's row is locked, as by [`cancel_in`](Self::cancel_in). A commit sends a hint as one with
+    /// [`save_in`](Self::save_in) does.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
+    /// # Errors
+    /// [`PostgresError`]. After it the transaction can only be rolled back.
+    pub async fn reschedule_in(
+        &self,
+        transaction: &Transaction<'_>,
+        which: impl Into<Which>,
+        due: Timestamp,
+    ) -> Result<Moved, PostgresError> {
+        let ((first, number, key), due_ms) = (changes::name(&which.into()), millis(due));
+        let statement = self
+            .0
+            .connections
+            .schema
+            .of("select m.*, case when answer = 1 then timingwheel.hint(num, $4) end \
+             from timingwheel.move_one($1, $2, $3, $4) m");
+        let parameters = [
+            (&first as _, Type::INT8),
+            (&number as _, Type::INT8),
+            (&key as _, Type::TEXT),
+            (&due_ms as _, Type::INT8),
+        ];
+        let row = transaction.query_typed_one(&statement, &parameters).await?;
+        Ok(match changes::moved(&row, due_ms)? {
+            Move::Moved { to, .. } => Moved::Moved(to.id()),
+            Move::Running(_, attempt) => Moved::Running(attempt),
+            Move::NotFound => Moved::NotFound,
+        })
+    }
+
+    /// Saves many timers in a transaction, each as [`save_in`](Self::save_in). The connection does not wait for the answer to one
+    /// before it sends the next. The answers are in the order of the timers.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
+    /// # Errors
+    /// [`PostgresError::KeyTaken`] of a timer: it was not saved, and the transaction can go on. After any other error it can only be
+    /// rolled back.
+    pub async fn save_all_in<'a>(
+        &self,
+        timers: impl IntoIterator<Item = Saving<InTransaction<'a>>>,
+    ) -> Vec<Result<TimerId, PostgresError>> {
+        join_all(timers.into_iter().map(|timer| timer.save())).await
     }
 
     /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::{env, fs, io, process};
 
 use jiff::Timestamp;
@@ -14,8 +14,9 @@ use redb::{
 };
 
 use super::error::is_damage;
-use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, put_in_order};
+use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, migrate, put_in_order};
 use super::{RedbError, RedbOptions, Result};
+use crate::clock::Clock;
 use crate::error::panic_text;
 
 pub(super) struct File {
@@ -25,6 +26,7 @@ pub(super) struct File {
     open: RwLock<Option<Open>>,
     /// How many damaged timers were found since this was opened.
     pub(super) damaged: AtomicU64,
+    pub(super) clock: Mutex<Option<Arc<dyn Clock>>>,
 }
 
 struct Open {
@@ -61,7 +63,18 @@ impl File {
     }
 
     fn of(path: Option<PathBuf>, options: RedbOptions, open: Open) -> Self {
-        Self { path, options, open: RwLock::new(Some(open)), damaged: AtomicU64::new(0) }
+        Self {
+            path,
+            options,
+            open: RwLock::new(Some(open)),
+            damaged: AtomicU64::new(0),
+            clock: Mutex::default(),
+        }
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        let clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        clock.map(|clock| clock.now())
     }
 
     /// Works in one transaction, which is durable when this returns.
@@ -77,7 +90,7 @@ impl File {
         self.with(|database| {
             let transaction = begin(database)?;
             let (done, damaged) = {
-                let mut tables = RedbTables::open(&transaction)?;
+                let mut tables = RedbTables::open(&transaction, self.now())?;
                 (work(&mut tables)?, tables.keep_damaged(found)?)
             };
             transaction.commit()?;
@@ -88,7 +101,7 @@ impl File {
 
     pub(super) fn read<T>(&self, work: impl FnOnce(&RedbReads) -> Result<T>) -> Result<T> {
         let (read, damaged) = self.with(|database| {
-            let reads = RedbReads::open(&database.begin_read()?)?;
+            let reads = RedbReads::open(&database.begin_read()?, None)?;
             Ok((work(&reads)?, reads.damaged()))
         })?;
         if !damaged.is_empty() {
@@ -314,7 +327,7 @@ fn check(database: &Database) -> Result<()> {
         found != Some(FORMAT)
     };
     if is_old {
-        drop(RedbTables::open(&transaction)?);
+        migrate(&transaction)?;
         transaction.commit()?;
     } else {
         transaction.abort()?;

@@ -188,6 +188,7 @@ impl Runner {
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }
+        self.set_paused(&renewed.paused);
         if let Some(clock) = renewed.clock
             && self.shared.compare((asked, Instant::now()), clock)
         {
@@ -367,7 +368,7 @@ impl Runner {
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_load();
         share.is_scanning = true;
-        let (limit, kinds) = (self.settings.in_memory, self.kinds.clone());
+        let (limit, kinds) = (self.settings.in_memory, self.kinds_to_load());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 

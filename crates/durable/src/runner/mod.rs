@@ -6,6 +6,7 @@
 // | `poll` | messages, answers of the store, and the wheel |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `settle` | the way of a timer that is due |
+// | `places` | how many of a kind run at once, and those that wait for a place |
 // | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
@@ -19,6 +20,7 @@ mod inspect;
 mod lease;
 mod live;
 mod load;
+mod places;
 mod poll;
 mod settle;
 mod stop;
@@ -46,7 +48,7 @@ use crate::outside::{CallBack, Far};
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
 use crate::shared::{Shared, Watched};
-use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
+use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Paused, Settled};
 use crate::window::Window;
 use begin::Batch;
 use call_handler::let_others_run;
@@ -55,6 +57,7 @@ use inspect::Inspections;
 use lease::Share;
 use live::{Live, PutOff};
 use load::LoadAsked;
+use places::Limited;
 pub(crate) use poll::{Command, Outcome};
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
@@ -93,8 +96,12 @@ pub(crate) struct Runner {
     store: Arc<dyn ErasedStore>,
     owner: Owner,
     handlers: Arc<Handlers>,
+    /// The kinds that have a handler, and those of them that are not paused.
     kinds: Kinds,
+    wanted: Kinds,
     settings: Settings,
+    /// Times the limits of attempts.
+    wheel: TimingWheel,
     /// Takes far timers.
     outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -118,6 +125,8 @@ pub(crate) struct Runner {
     /// Notices of timers that are live already, each once. When such a timer has ended, it may have to begin again, for example
     /// because it was moved meanwhile. One notice comes with each save under the key of a timer that runs.
     behind_live: HashMap<TimerId, BTreeSet<Near>>,
+    /// Kinds of which only so many run at once.
+    limited: Vec<Limited>,
     /// Timers that were cancelled while the answer to their begin was on its way.
     cancelled_early: HashSet<TimerId>,
     /// Ends that are to be settled.
@@ -169,10 +178,13 @@ impl Runner {
         owner: Owner,
         handlers: Handlers,
         settings: Settings,
+        paused: Paused,
         outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
-        let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let limited = places::limited(&handlers);
+        let kinds = shared.kinds();
+        let wanted = Arc::new(kinds.difference(&paused).cloned().collect());
         let clocks = Clocks::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
@@ -185,7 +197,9 @@ impl Runner {
             owner,
             handlers: Arc::new(handlers),
             kinds,
+            wanted,
             settings,
+            wheel: wheel.clone(),
             outside,
             commands,
             sender,
@@ -199,6 +213,7 @@ impl Runner {
             put_off: PutOff::default(),
             live: HashMap::default(),
             behind_live: HashMap::default(),
+            limited,
             cancelled_early: HashSet::new(),
             ends: Vec::new(),
             has_rejoined: false,
@@ -261,6 +276,15 @@ impl Runner {
         self.sleep_until_next();
     }
 
+    /// These kinds are paused. What is armed of a paused kind is not begun, and is loaded again once the kind is resumed.
+    pub(crate) fn set_paused(&mut self, paused: &Paused) {
+        let wanted: BTreeSet<String> = self.kinds.difference(paused).cloned().collect();
+        if *self.wanted != wanted {
+            self.loads_anew |= !wanted.is_subset(&self.wanted);
+            self.wanted = Arc::new(wanted);
+        }
+    }
+
     /// Whether anything may still be begun here.
     fn may_begin(&self) -> bool {
         self.stopping.is_none() && !self.is_lost && !self.has_wheel_ended
@@ -299,5 +323,6 @@ impl Runner {
         stats.armed = self.near();
         stats.begun = self.live.len();
         stats.damaged = self.store.damaged();
+        self.tell_who_waits(&mut stats);
     }
 }

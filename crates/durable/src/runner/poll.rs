@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Runner, Stopped};
 use crate::handler::Answer;
 use crate::id::TimerId;
-use crate::store::Near;
+use crate::store::{Near, Paused};
 
 /// How many messages are taken at a time.
 const MESSAGES: usize = 4_096;
@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Removed(Near),
     /// A scheduler outside says that these timers are near.
     Near(Vec<Near>),
+    /// These kinds are paused.
+    Paused(Paused),
     /// A call has failed that may have stored a timer all the same.
     LoadAnew,
     /// This timer was cancelled after it had begun.
@@ -165,6 +167,7 @@ impl Runner {
                 nears.into_iter().for_each(|near| self.is_near(near));
                 self.shrink();
             }
+            Command::Paused(paused) => self.set_paused(&paused),
             Command::LoadAnew => self.loads_anew = true,
             Command::Cancelled(id) => self.cancelled(id),
             Command::Ended(id, outcome, took) => self.ended(id, outcome, took),

@@ -8,7 +8,7 @@ use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::begin::UNREADABLE_RULE;
+use super::begin::{LATER, UNREADABLE_RULE};
 use super::live::{Attempt, Ending, Live};
 use super::{ANSWERS_AT_A_TIME, Command, Outcome, Runner};
 use crate::error::{Error, cut, with_causes};
@@ -53,6 +53,7 @@ impl Runner {
             }
             None => return,
         };
+        self.leave_place(id);
         if !matches!(outcome, Outcome::TooLate) {
             let mut stats = self.shared.stats();
             let of_kind = stats.kinds.entry(attempt.handler.kind).or_default();
@@ -328,6 +329,7 @@ impl Runner {
         self.count_and_report(ended, &ending);
         if let Some(put) = ended.change.put() {
             match ending.end {
+                End::GiveBack(LATER) => {}
                 End::GiveBack(wait) if !wait.is_zero() && self.may_begin() => {
                     self.arm_at(put.timer, Instant::now() + wait);
                 }

@@ -4,6 +4,7 @@ mod attempts;
 mod every_store;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod operate;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod promises;

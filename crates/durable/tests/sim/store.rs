@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
-    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal,
-    Renewed, Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Paused,
+    Removal, Renewed, Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
@@ -466,6 +466,7 @@ impl Store for Client {
             clock: None,
             first_due: None,
             low: None,
+            paused: Paused::new(),
             taken: 0,
             shards: (0, 0),
         };
@@ -504,6 +505,7 @@ impl Store for Client {
             clock: Some(timestamp(lease.now_ms)),
             first_due: lease.first_due,
             low: None,
+            paused: Paused::new(),
             taken: lease.taken,
             shards: if own.works { (count, 64) } else { (0, 0) },
         })

@@ -11,9 +11,10 @@ begin
         select p.oid::regprocedure from pg_catalog.pg_proc p
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
-            'begin_timers', 'cancel_one', 'cancel_timer', 'crash', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
+            'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
             'instance', 'join_instance', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'locked', 'move_one', 'move_timer',
-            'next_number', 'note_crash', 'remove_the_dead', 'renew', 'runs', 'save', 'save_among_others', 'save_one',
+            'next_number', 'note_crash', 'now_ms', 'number_of', 'pause_kind', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
+            'runs', 'save', 'save_among_others', 'save_one',
             'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
         )
     loop
@@ -266,6 +267,7 @@ begin
         update timingwheel.timers t
         set begun_by = null, crashes = t.crashes + 1,
             failed = timingwheel.last_ten(t.failed || t.attempts),
+            failed_ms = timingwheel.last_ten(t.failed_ms || t.begun_ms),
             errors = timingwheel.last_ten(t.errors || timingwheel.crash())
         from begun b where t.ctid = b.place and not b.ending
         returning 1
@@ -317,6 +319,7 @@ create function timingwheel.note_crash(p_old timingwheel.timers) returns void la
 set enable_seqscan = off as $$
     update timingwheel.timers
     set begun_by = null, crashes = crashes + 1, failed = timingwheel.last_ten(failed || attempts),
+        failed_ms = timingwheel.last_ten(failed_ms || begun_ms),
         errors = timingwheel.last_ten(errors || timingwheel.crash())
     where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number and begun_by is not null
 $$;
@@ -544,6 +547,10 @@ begin
         set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int,
             crashes = t.crashes + f.has_crashed::int,
             failed = case when f.has_crashed then timingwheel.last_ten(t.failed || t.attempts) else t.failed end,
+            failed_ms = case
+                when f.has_crashed then timingwheel.last_ten(t.failed_ms || t.begun_ms) else t.failed_ms
+            end,
+            begun_ms = case when t.begun_by = p_epoch then t.begun_ms else timingwheel.now_ms() end,
             errors = case
                 when f.has_crashed then timingwheel.last_ten(t.errors || timingwheel.crash()) else t.errors
             end
@@ -628,6 +635,7 @@ declare
     v_old timingwheel.timers;
     v_shard smallint := timingwheel.shard_of(p_number);
     v_failed int[];
+    v_failed_ms bigint[];
     v_errors text[];
     v_is_same boolean := p_put_first = p_first and p_put_number = p_number;
 begin
@@ -655,23 +663,27 @@ begin
     end if;
     if p_error is not null and p_change <> 3 then
         v_failed := timingwheel.last_ten(v_old.failed || p_attempt);
+        v_failed_ms := timingwheel.last_ten(v_old.failed_ms || timingwheel.now_ms());
         v_errors := timingwheel.last_ten(v_old.errors || p_error);
     else
         v_failed := v_old.failed;
+        v_failed_ms := v_old.failed_ms;
         v_errors := v_old.errors;
     end if;
     if p_change >= 2 then
         insert into timingwheel.buried (
-            first_ms, number, attempts, crashes, kind, key, rule, missed, standing, failed, errors, payload, reason
+            first_ms, number, attempts, crashes, kind, key, rule, missed, standing, failed, errors, payload, reason,
+            failed_ms, made_ms
         )
         values (
             v_old.first_ms, v_old.number, v_old.attempts - (p_change = 3)::int, v_old.crashes, v_old.kind, v_old.key, v_old.rule, v_old.missed,
-            v_old.standing, v_failed, v_errors, v_old.payload, p_error
+            v_old.standing, v_failed, v_errors, v_old.payload, p_error, v_failed_ms, v_old.made_ms
         )
         on conflict (first_ms, number) do update set
             attempts = excluded.attempts, crashes = excluded.crashes, kind = excluded.kind, key = excluded.key, rule = excluded.rule,
             missed = excluded.missed, standing = excluded.standing, failed = excluded.failed,
-            errors = excluded.errors, payload = excluded.payload, reason = excluded.reason;
+            errors = excluded.errors, payload = excluded.payload, reason = excluded.reason,
+            failed_ms = excluded.failed_ms, made_ms = excluded.made_ms, buried_ms = excluded.buried_ms;
     end if;
     if p_put_due is null then
         delete from timingwheel.timers where shard = v_shard and due_ms = p_due and number = p_number;
@@ -681,6 +693,7 @@ begin
         set shard = timingwheel.shard_of(p_put_number), due_ms = p_put_due, number = p_put_number, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
             crashes = case when v_is_same then crashes else 0 end,
             failed = case when v_is_same then v_failed end,
+            failed_ms = case when v_is_same then v_failed_ms end,
             errors = case when v_is_same then v_errors end,
             rule = p_rule, missed = p_missed, standing = p_standing
         where shard = v_shard and due_ms = p_due and number = p_number;
@@ -688,7 +701,8 @@ begin
     return 1;
 end $$;
 
--- Removes one timer, by its name or its key. Answers: 0 there is none; 1 removed; 2 it has begun, and nothing follows.
+-- Removes one timer, by its name or its key; if there is none, the buried ones. Answers: 0 there is none; 1 removed; 2 it has
+-- begun, and nothing follows. Who may not see buried timers removes none.
 create function timingwheel.cancel_one(
     p_first bigint, p_number bigint, p_key text,
     out answer int, out due bigint, out first bigint, out num bigint, out attempt int
@@ -699,6 +713,22 @@ begin
     v_old := timingwheel.locked(p_first, p_number, p_key);
     answer := 0;
     if v_old.shard is null then
+        if not (
+            has_table_privilege('timingwheel.buried', 'select') and has_table_privilege('timingwheel.buried', 'delete')
+        ) then
+            return;
+        end if;
+        if p_key is not null then
+            select first_ms, number into first, num from timingwheel.buried where key = p_key
+            order by first_ms, number limit 1;
+        else
+            select first_ms, number into first, num from timingwheel.buried where first_ms = p_first and number = p_number;
+        end if;
+        if found then
+            answer := 1;
+            due := first;
+            delete from timingwheel.buried where key = p_key or (first_ms = first and number = num);
+        end if;
         return;
     end if;
     due := v_old.due_ms;
@@ -713,6 +743,8 @@ begin
         answer := 2;
         update timingwheel.timers set ending = true, version = version + 1
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number and not ending;
+        -- Its handler hears of it.
+        perform pg_notify('timingwheel', 'cancelled ' || v_old.first_ms || ' ' || v_old.number);
     end if;
 end $$;
 
@@ -793,11 +825,11 @@ begin
         loop
             insert into timingwheel.timers
                 (
-                    shard, due_ms, number, first_ms, kind, key, failed, errors, payload
+                    shard, due_ms, number, first_ms, kind, key, failed, errors, payload, failed_ms, made_ms
                 )
             values (
                 timingwheel.shard_of(num), p_due, num, p_first, v_old.kind, v_old.key, v_old.failed, v_old.errors,
-                v_old.payload
+                v_old.payload, v_old.failed_ms, v_old.made_ms
             )
             on conflict (key) where key is not null do nothing;
             exit when found;
@@ -811,6 +843,103 @@ begin
     end if;
     delete from timingwheel.buried where first_ms = p_first and number = p_number;
 end $$;
+
+-- Acts on many timers: makes them due then, buried ones too; without a time cancels them, and deletes buried ones. A buried run of
+-- a series gets its new number. Answers: 0 there is none; 1 done, and its present name; 2 it has begun; 3 another one has its key.
+create function timingwheel.act(p_firsts bigint[], p_numbers bigint[], p_new_numbers bigint[], p_due bigint)
+returns table (n int, answer int, due bigint, first bigint, num bigint) language plpgsql as $$
+declare
+    v_told record;
+begin
+    for v_n in 1 .. coalesce(cardinality(p_firsts), 0) loop
+        n := v_n;
+        first := p_firsts[v_n];
+        num := p_numbers[v_n];
+        due := p_due;
+        if p_due is null then
+            v_told := timingwheel.cancel_one(first, num, null);
+            answer := v_told.answer;
+            due := v_told.due;
+        else
+            answer := (timingwheel.move_one(first, num, null, p_due)).answer;
+            if answer = 0 then
+                v_told := timingwheel.unbury_one(first, num, p_due, p_new_numbers[v_n]);
+                answer := v_told.answer;
+                num := case when answer = 1 then v_told.num else num end;
+            end if;
+        end if;
+        return next;
+    end loop;
+end $$;
+
+create function timingwheel.now_ms() returns bigint language sql volatile as $$
+    select (extract(epoch from clock_timestamp()) * 1000)::bigint
+$$;
+
+-- For people ---------------------------------------------------------------------------------------------------------------
+
+-- Nothing of this kind begins any more, on any instance. What runs goes on. Answers all kinds that are paused.
+create function timingwheel.pause_kind(kind text) returns text[] language plpgsql as $$
+declare
+    v_paused text[];
+begin
+    update timingwheel.format f
+    set paused = array(select distinct p from unnest(f.paused || pause_kind.kind) p order by p)
+    returning f.paused into v_paused;
+    -- Each instance renews its lease, and is told.
+    perform pg_notify('timingwheel', 'shares');
+    return v_paused;
+end $$;
+
+create function timingwheel.resume_kind(kind text) returns text[] language plpgsql as $$
+declare
+    v_paused text[];
+begin
+    update timingwheel.format f set paused = array_remove(f.paused, resume_kind.kind) returning f.paused into v_paused;
+    perform pg_notify('timingwheel', 'shares');
+    return v_paused;
+end $$;
+
+-- The two parts of an id.
+create function timingwheel.first_of(p_id text) returns bigint language sql immutable as $$
+    select ('x' || split_part(p_id, '-', 1))::bit(64)::bigint # (-9223372036854775808)
+$$;
+
+create function timingwheel.number_of(p_id text) returns bigint language sql immutable as $$
+    select ('x' || split_part(p_id, '-', 2))::bit(64)::bigint
+$$;
+
+-- Makes the timers of these ids due, buried ones too, and answers how many.
+--
+--     select timingwheel.run_timers(array(
+--         select id from timingwheel.inspect_v1 where phase = 'buried' and kind = 'cancel-order' limit 1000
+--     ));
+create function timingwheel.run_timers(ids text[], due timestamptz default now()) returns bigint language plpgsql as $$
+declare
+    v_due bigint := ceil(extract(epoch from due) * 1000);
+    v_told record;
+    v_done bigint := 0;
+begin
+    for v_told in
+        select a.* from timingwheel.act(
+            array(select timingwheel.first_of(id) from unnest(ids) id),
+            array(select timingwheel.number_of(id) from unnest(ids) id),
+            array(select timingwheel.next_number() from unnest(ids) id), v_due
+        ) a where a.answer = 1
+    loop
+        perform timingwheel.hint(v_told.num, v_due);
+        v_done := v_done + 1;
+    end loop;
+    return v_done;
+end $$;
+
+-- Cancels the timers of these ids, deletes buried ones, and answers how many.
+create function timingwheel.cancel_timers(ids text[]) returns bigint language sql as $$
+    select count(*) from timingwheel.act(
+        array(select timingwheel.first_of(id) from unnest(ids) id),
+        array(select timingwheel.number_of(id) from unnest(ids) id), null, null
+    ) a where a.answer > 0
+$$;
 
 -- For programs in any language, in transactions of theirs -----------------------------------------------------------------
 
@@ -885,6 +1014,7 @@ end $$;
 -- A program that only saves, cancels and moves:
 --     grant usage on schema timingwheel to app;
 --     grant select, insert, update, delete on timingwheel.timers to app;
+--     grant select, delete on timingwheel.buried to app; -- so that a cancel deletes a buried timer too
 --     grant select on timingwheel.instances, timingwheel.format to app;
 --     grant usage on sequence timingwheel.numbers to app;
 -- Functions may be called by everybody who may use the schema, and have the rights of who calls them.

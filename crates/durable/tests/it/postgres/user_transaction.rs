@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use timingwheel_durable::{Answer, Backoff, Cancelled, PostgresError, Run, Saved};
+use timingwheel_durable::{Answer, Backoff, Cancelled, Moved, PostgresError, Run, Saved};
 
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -305,4 +305,37 @@ async fn functions_for_other_languages_save_move_and_cancel() {
     assert_eq!(told("select timingwheel.move_timer('k', now())").await, "not found");
     one.stop(Duration::from_secs(60)).await;
     assert!(calls.all().is_empty());
+}
+
+#[tokio::test]
+async fn a_transaction_saves_many_timers_and_moves_one_and_a_rollback_leaves_all_as_they_were() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let moved = one.at(soon(86_400_000), &Tick::new("moved")).key("m").save().await.expect("a save");
+    let (other, mut sql) = (store(&url).await, client(&url).await);
+    for commits in [false, true] {
+        let transaction = sql.transaction().await.expect("a transaction");
+        let far = soon(86_400_000);
+        // The key of another timer, of the first of these, and of nobody.
+        let keys = ["m".to_owned(), "k0".to_owned()].into_iter().chain((0..1_000).map(|n| format!("k{n}")));
+        let savings = keys.map(|key| other.save_in(&transaction, far, &Tick::new("many")).key(key));
+        let saved = other.save_all_in(savings).await;
+        assert!(matches!(&saved[0], Err(PostgresError::KeyTaken(id)) if *id == moved), "{:?}", saved[0]);
+        let first = *saved[1].as_ref().expect("a save");
+        assert!(matches!(&saved[2], Err(PostgresError::KeyTaken(id)) if *id == first), "{:?}", saved[2]);
+        assert_eq!(saved[3..].iter().filter(|saved| saved.is_ok()).count(), 999);
+        let soon = soon(100);
+        assert_eq!(other.reschedule_in(&transaction, "m", soon).await.expect("a move"), Moved::Moved(moved));
+        let none = other.reschedule_in(&transaction, "nobody", soon).await.expect("a move");
+        assert_eq!(none, Moved::NotFound);
+        if commits {
+            transaction.commit().await.expect("a commit");
+        } else {
+            transaction.rollback().await.expect("a rollback");
+            assert_eq!(one.count().await.expect("counts").stored, 1);
+        }
+    }
+    until("the moved one was called", async || calls.names() == ["moved"]).await;
+    assert_eq!(one.count().await.expect("counts").stored, 1_000);
+    one.stop(Duration::from_secs(60)).await;
 }

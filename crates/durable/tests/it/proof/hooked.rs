@@ -2,14 +2,15 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Effect, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Owner, Page,
+    Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
 };
+use timingwheel_durable::{Clock, TimerId};
 
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +81,10 @@ macro_rules! hooked {
                 !matches!(error, HookedError::Refused(Refused::Culprit))
             }
 
+            fn set_clock(&self, clock: Arc<dyn Clock>) {
+                self.store.set_clock(clock);
+            }
+
             fn is_shared(&self) -> bool {
                 self.store.is_shared()
             }
@@ -124,4 +129,8 @@ hooked! {
     unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
     list(page: Page) -> Vec<Stored>;
     count() -> Counts;
+    look(look: Look) -> Looked;
+    tally(sight: Sight) -> Tally;
+    act(picked: Vec<Picked>, due: Option<Timestamp>) -> Vec<Effect>;
+    pause(change: Option<(String, bool)>) -> Paused;
 }

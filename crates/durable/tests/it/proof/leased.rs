@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Paused, Removal,
+    Renewed, Saved, Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
 };
 use timingwheel_durable::{MemoryStore, Place};
 use tokio::sync::mpsc;
@@ -171,6 +171,7 @@ impl Store for Leased {
             clock: None,
             first_due,
             low,
+            paused: Paused::new(),
             taken: 0,
             shards: (1, 1),
         })
