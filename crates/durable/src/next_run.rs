@@ -5,21 +5,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+pub(crate) use timingwheel_calendar::runs::is_late;
+use timingwheel_calendar::runs::{self, CatchingUp, NextRun};
 use timingwheel_calendar::{Plan, Rule};
 
 use crate::id::{floor_millis, millis, timestamp};
 use crate::store::Series;
-
-/// A run that is late by less than this is not missed.
-const LATE_MS: i64 = 1_000;
-
-/// If a run was planned by a clock that was ahead of the present one by more than this, that clock was wrong. After a smaller
-/// correction no run happens twice. Cron and schedules on a wheel have the same limit. For an interval it is a period at most, so
-/// that none is late by more than that.
-const CORRECTION_MS: i64 = 3 * 3_600_000;
-
-/// A correction by up to this makes nothing run twice: no rule is finer.
-const FINEST_MS: i64 = 1_000;
 
 /// The rule of a series: a plan, whose runs are all later by the same time.
 pub(crate) struct Shifted {
@@ -90,27 +81,11 @@ pub(crate) enum Due {
     Skip(Series),
 }
 
-/// Whether a run that comes up now is missed.
-pub(crate) fn is_late(scheduled: Timestamp, now: Timestamp) -> bool {
-    now.as_millisecond() - scheduled.as_millisecond() >= LATE_MS
-}
-
 /// Whether the occurrence of this instant runs.
 pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> Due {
-    let mut series = series.clone();
-    let (now_ms, scheduled_ms) = (now.as_millisecond(), scheduled.as_millisecond());
-    let age = now_ms - scheduled_ms;
-    if !is_late(scheduled, now) {
-        series.catching_up = None;
-        return Due::Run(series);
-    }
-    if oldest_ms(&series).is_some_and(|oldest| age > oldest) {
-        return Due::Skip(series);
-    }
-    // It was missed: now, or already at an earlier look.
-    let (until, left) = standing(&series, scheduled_ms).unwrap_or((now_ms, series.missed.up_to()));
-    series.catching_up = Some((until, left.saturating_sub(1)));
-    if left > 0 { Due::Run(series) } else { Due::Skip(series) }
+    let (runs, catching_up) = runs::begins(series.missed, scheduled, caught_up(series), now);
+    let series = Series { catching_up: in_millis(catching_up), ..series.clone() };
+    if runs { Due::Run(series) } else { Due::Skip(series) }
 }
 
 /// How a series stands when its occurrence runs again, because its process ended in the middle of it. If it was a missed run,
@@ -125,14 +100,13 @@ pub(crate) fn occurs_again(series: &Series, scheduled: Timestamp) -> Series {
     series
 }
 
-fn oldest_ms(series: &Series) -> Option<i64> {
-    series.missed.oldest().map(|oldest| i64::try_from(oldest.as_millis()).unwrap_or(i64::MAX))
+/// As the store has it.
+fn in_millis(catching_up: CatchingUp) -> Option<(i64, u32)> {
+    catching_up.map(|(until, left)| (until.as_millisecond(), left))
 }
 
-/// If this instant was missed: up to when runs were missed, and how many of them may still run. The policy may have changed.
-fn standing(series: &Series, due_ms: i64) -> Option<(i64, u32)> {
-    let (until, left) = series.catching_up.filter(|(until, _)| due_ms <= *until)?;
-    Some((until, left.min(series.missed.up_to())))
+fn caught_up(series: &Series) -> CatchingUp {
+    series.catching_up.map(|(until, left)| (timestamp(until), left))
 }
 
 /// The first occurrence after this instant.
@@ -154,33 +128,12 @@ pub(crate) fn read(series: &Series) -> Result<Shifted, String> {
 /// # Errors
 /// If the rule cannot be read.
 pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
-    let plan = read(series)?;
-    let after = |last: Timestamp, catching_up| first(Series { catching_up, ..series.clone() }, &plan, last);
-    let now_ms = now.as_millisecond();
-    let mut last = scheduled;
-    // Passes all runs at once that would be skipped anyway. A rule by the second may have a year of them.
-    if let Some(oldest) = oldest_ms(series) {
-        last = last.max(timestamp(now_ms.saturating_sub(oldest).saturating_sub(1)));
-    }
-    let Some(mut next) = after(last, series.catching_up) else { return Ok(None) };
-    if !is_late(next.due, now) {
-        return Ok(Some(next));
-    }
-    let up_to = series.missed.up_to();
-    let (until, left) = standing(series, next.due.as_millisecond()).unwrap_or((now_ms, up_to));
-    if left > 0 {
-        next.series.catching_up = Some((until, left));
-        return Ok(Some(next));
-    }
-    // Runs after `until` are at most a second ago, or were missed since.
-    let Some(mut next) = after(timestamp(until), None) else { return Ok(None) };
-    if is_late(next.due, now) {
-        if up_to == 0 {
-            return Ok(after(now, None));
-        }
-        next.series.catching_up = Some((now_ms, up_to));
-    }
-    Ok(Some(next))
+    let now = timestamp(floor_millis(now));
+    let next = runs::next(&read(series)?, series.missed, scheduled, caught_up(series), now);
+    Ok(next.map(|NextRun { due, after, catching_up }| {
+        let series = Series { catching_up: in_millis(catching_up), ..series.clone() };
+        Next { due, series: series.planned_after(after), begins_anew: false }
+    }))
 }
 
 /// The occurrence that the rule has by today's clock and zone data. `None` if that is the pending one.
@@ -193,18 +146,11 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
 pub(crate) fn anew(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
     let Some(after) = series.after().filter(|_| scheduled >= now) else { return Ok(None) };
     let plan = read(series)?;
-    let ahead = after.as_millisecond().saturating_sub(now.as_millisecond());
-    let begins_anew = ahead > FINEST_MS && ahead > correction(&plan, scheduled);
+    let begins_anew = runs::begins_anew(&plan, after.duration_since(now), Some(scheduled));
     let standing = if begins_anew { Series { catching_up: None, ..series.clone() } } else { series.clone() };
     let next = first(standing, &plan, if begins_anew { now } else { after });
     let next = next.map(|next| Next { begins_anew, ..next });
     Ok(next.filter(|next| millis(next.due) != millis(scheduled)))
-}
-
-/// By how much the clock may be corrected before the rule begins anew.
-fn correction(plan: &Shifted, scheduled: Timestamp) -> i64 {
-    let next = plan.after(scheduled).filter(|_| plan.is_interval());
-    next.map_or(CORRECTION_MS, |next| CORRECTION_MS.min(millis(next) - millis(scheduled)))
 }
 
 #[cfg(test)]
