@@ -1,7 +1,7 @@
 # Names tokio's time by ours in one file, as the page on switching says.
 s/\btokio::time\b/timingwheel::time/g;
 # `use tokio::{net, time::{sleep, Duration}};` becomes two imports.
-s{^([ \t]*(?:pub(?:\([^)]*\))? )?use )(?:::)?tokio::(\{(?:[^{}]++|(?2))*\});}{
+s{^([ \t]*(?:pub(?:\([^)]*\))?[ ])?use[ ])(?:::)?tokio::(\{(?:[^{}]++|(?2))*\});}{
     my ($all, $use, $list) = ($&, $1, substr($2, 1, -1));
     my (@other, @time);
     while ($list =~ /\s*((?:[^{},]++|(\{(?:[^{}]++|(?2))*\}))+)\s*,?/g) {

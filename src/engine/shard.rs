@@ -452,7 +452,7 @@ impl Shard {
     }
 
     /// Turns the shard at `now`: moves the hierarchy's clock, and adds the wakers of up to `batch` due timers to
-    /// `expired`. A timer that is later than `longest_wait` was registered too late, and counts as late by that.
+    /// `expired`. A timer that is later than `longest_wait` was armed too late, and counts as late by that.
     pub(crate) fn turn(
         &self,
         now: Nanos,

@@ -194,7 +194,7 @@ impl Turner {
             let pace = *pace.get_or_insert_with(|| Pace::of_this_turn(due, alarm.not_before()));
             let due = due.unwrap_or(now).min(now);
             self.note_stall(due, now);
-            // Where the clock may jump no timer is registered whose deadline has passed.
+            // Where the clock may jump no timer is armed whose deadline has passed.
             let longest_wait =
                 if self.clock.may_jump() { Nanos::MAX } else { pace.longest_wait(due, now, self.resolution) };
             match self.turn_shards(now, longest_wait, &mut budget, &mut expired) {
@@ -224,7 +224,7 @@ impl Turner {
     }
 
     /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks. None of them has waited for
-    /// longer than `longest_wait`, unless it was registered too late.
+    /// longer than `longest_wait`, unless it was armed too late.
     pub(super) fn turn_shards(
         &self,
         now: Nanos,
@@ -448,7 +448,7 @@ impl Pace {
         }
     }
 
-    /// How long a timer that was registered in time may have waited for a turn at `now` that was due since `due`. It lies in
+    /// How long a timer that was armed in time may have waited for a turn at `now` that was due since `due`. It lies in
     /// a tick that this turn covers.
     pub(super) fn longest_wait(self, due: Nanos, now: Nanos, resolution: Resolution) -> Nanos {
         (0..self.ticks()).fold(Nanos(now.0.saturating_sub(due.0)), |wait, _| wait.after(resolution.tick()))

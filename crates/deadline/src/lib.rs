@@ -44,6 +44,9 @@
 //!   the deadline passes.
 //! - **Dropping a deadline ends nothing.** Keep a [`drop_guard`](Deadline::drop_guard) where a handler that is dropped has
 //!   to end its tasks.
+//! - **A guard ends only what runs under its deadline.** A task that was spawned without the deadline goes on.
+//! - **No limit is a deadline too.** `deadline_in(Duration::MAX)`, and a request without a header under a server's layer
+//!   without `at_most`, end by a cancel alone.
 //! - **Ending drops the future.** It stops at an `.await`. Code that blocks its thread is not interrupted.
 //!
 //! # What it costs

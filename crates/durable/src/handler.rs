@@ -4,6 +4,8 @@ use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
+#[cfg(feature = "postgres")]
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::id::TimerId;
+use crate::store::Stored;
 #[cfg(feature = "postgres")]
 use crate::{
     postgres::PostgresStore,
@@ -47,6 +50,16 @@ pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
     const KIND: &'static str;
 }
 
+impl Stored {
+    /// The payload.
+    ///
+    /// # Errors
+    /// If it cannot be read as this type, whatever its kind is: the field, and why.
+    pub fn read<K: Kind>(&self) -> Result<K, HandlerError> {
+        serde_json::from_slice(&self.payload).map_err(|error| where_in::<K>(&self.payload, error).into())
+    }
+}
+
 /// A payload as it is stored. It is never printed.
 pub(crate) struct Payload {
     pub(crate) kind: &'static str,
@@ -55,8 +68,20 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub(crate) fn of<K: Kind>(payload: &K) -> Self {
-        Self { kind: K::KIND, json: serde_json::to_vec(payload) }
+        Self { kind: K::KIND, json: serde_json::to_vec(payload).and_then(refuse_lost_numbers::<K>) }
     }
+}
+
+/// A number that is NaN or infinite is written as `null`, which its type cannot read.
+fn refuse_lost_numbers<K: Kind>(json: Vec<u8>) -> Result<Vec<u8>, serde_json::Error> {
+    // Reading takes longer than this, and most payloads have no `null`.
+    if json.windows(4).any(|part| part == b"null") {
+        serde_json::from_slice::<K>(&json).map_err(|error| {
+            let why = "it could not be read again, as a number that is NaN or infinite is written as null";
+            serde::ser::Error::custom(format!("{why}: {error}"))
+        })?;
+    }
+    Ok(json)
 }
 
 impl fmt::Debug for Payload {
@@ -67,6 +92,7 @@ impl fmt::Debug for Payload {
 
 /// A handler's answer: the timer is done, comes again, or is buried.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The timer has done its work: it is deleted, or its series goes on.
     Done,
@@ -119,6 +145,8 @@ pub(crate) struct Within {
     pub(crate) series: Option<Box<Series>>,
     /// The version of the row when it began.
     pub(crate) version: u32,
+    /// Set once the attempt has ended in such a transaction.
+    pub(crate) has_finished: Arc<AtomicBool>,
     /// Its clock is the one by which the timer is due.
     pub(crate) shared: Arc<Shared>,
     /// The store, if it is in PostgreSQL.
@@ -153,6 +181,11 @@ impl Run {
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
         &self.signal.token
+    }
+
+    /// Interrupts the handler, as its `Durable` does: for [tests](Self::in_test).
+    pub fn interrupt(&self, why: Interrupt) {
+        self.signal.interrupt(why);
     }
 
     /// Why the handler should end early: the gravest cause so far. `None` if it need not.
@@ -233,6 +266,15 @@ pub(crate) struct Handler {
     /// Runs user code, which reads the payload and makes the future.
     pub(crate) start: Start,
     pub(crate) backoff: Backoff,
+    pub(crate) places: Places,
+    pub(crate) time_limit: Option<Duration>,
+}
+
+/// How many handlers of a kind may run at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) here: Option<usize>,
+    pub(crate) in_all: Option<usize>,
 }
 
 impl Handler {
@@ -246,7 +288,29 @@ impl Handler {
             let payload = serde_json::from_slice(payload).map_err(|error| where_in::<K>(payload, error))?;
             Ok(Box::pin(handler(payload, run)))
         });
-        Self { kind: K::KIND, start, backoff: Backoff::default() }
+        Self {
+            kind: K::KIND,
+            start,
+            backoff: Backoff::default(),
+            places: Places::default(),
+            time_limit: None,
+        }
+    }
+
+    /// # Errors
+    /// In words, for a setting that is not allowed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let kind = self.kind;
+        if kind.is_empty() {
+            return Err("a kind must have a name, got an empty one".to_owned());
+        }
+        if self.places.here == Some(0) || self.places.in_all == Some(0) {
+            return Err(format!("the concurrency of a kind must be at least 1, got 0 for {kind:?}"));
+        }
+        if self.time_limit == Some(Duration::ZERO) {
+            return Err(format!("the time limit of a kind must be more than 0, got 0 for {kind:?}"));
+        }
+        self.backoff.check()
     }
 }
 

@@ -65,7 +65,8 @@ pub struct Stats {
     pub lateness: Histogram,
     /// The attempts of each kind that this instance has called a handler for.
     pub kinds: BTreeMap<&'static str, KindStats>,
-    /// How long the earliest timer that this instance knows has been due without having begun.
+    /// How long the earliest timer that this instance knows has been due without having begun. Timers that wait for a place of
+    /// their kind do not count.
     pub behind: Duration,
     /// Shards that were taken over from instances that were silent for too long.
     pub takeovers: u64,
@@ -100,6 +101,9 @@ pub struct KindStats {
     pub attempts: u64,
     /// Attempts that ended by an error, a panic, a payload that cannot be read, or the limit of a stop.
     pub errors: u64,
+    /// Timers that are due and wait for a place, because [so many](crate::Builder::concurrency_of) run. At most a thousand are
+    /// counted: if more wait, the others are in the store alone.
+    pub waiting: usize,
     /// How late handlers were called, by the wall clock.
     pub lateness: Histogram,
     /// How long attempts took.

@@ -51,20 +51,22 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | save a timer at an instant, after a duration | [`Durable::at`], [`Durable::after`] |
+//! | save a timer at an instant, after a duration | [`Durable::at`], [`Durable::after`]; many: [`Durable::save_all`] |
 //! | save a series by a rule of `timingwheel-calendar` | [`Durable::every`], [`Missed`] |
 //! | name it, replace it | [`Saving::key`], [`Saving::replace`] |
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
 //! | save and cancel in a handler, hear of a stop or a cancel | [`Run::durable`], [`Run::token`], [`Run::interrupted`] |
 //! | see or wrap each attempt | [`Builder::around`], [`Stats::kinds`], a span of `tracing` |
+//! | limit how many of a kind run, and for how long | [`Builder::concurrency_of`], [`Builder::concurrency_in_all`], [`Builder::time_limit`] |
+//! | spread series that all begin at midnight | [`SavingSeries::jitter`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
 //! | look at timers | [`Durable::look`] with a [`Filter`], [`Durable::show`], [`Durable::tally`], [`Durable::get`], [`Durable::list`], [`Durable::count`] |
 //! | cancel, move, retry, delete many | [`Durable::act`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
 //! | stop a kind for a while | [`Durable::pause`], [`Durable::resume`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
-//! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
+//! | test | [`MemoryStore`], tokio's paused clock, [`Durable::run_until`], [`Run::in_test`], [`SetClock`] |
 //! | let something else wake far timers | [`Outside`], [`Builder::outside`] |
 //! | come from River, Oban, Hangfire, Sidekiq, Quartz, db-scheduler, Temporal, Celery or `RocketMQ` | [`coming_from`] |
 //!
@@ -79,6 +81,7 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
+//! | `deadline` | a handler with a [time limit](Builder::time_limit) runs under a deadline of `timingwheel-deadline` |
 //! | `metrics` | `metrics`: the statistics for any exporter of the crate `metrics` |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //!

@@ -61,6 +61,7 @@
 //!
 //! | name | kind, unit | of [`KindStats`](crate::KindStats) |
 //! |---|---|---|
+//! | `timingwheel_durable_kind_waiting` | gauge | `waiting` |
 //! | `timingwheel_durable_kind_attempts_total` | counter | `attempts` |
 //! | `timingwheel_durable_kind_errors_total` | counter | `errors` |
 //! | `timingwheel_durable_kind_lateness_seconds` | histogram, seconds | `lateness` |
@@ -90,6 +91,7 @@ const PREFIX: &str = "timingwheel_durable";
 const LATENESS: &str = "timingwheel_durable_lateness_seconds";
 
 // With the label `kind`.
+const KIND_WAITING: &str = "timingwheel_durable_kind_waiting";
 const KIND_ATTEMPTS: &str = "timingwheel_durable_kind_attempts_total";
 const KIND_ERRORS: &str = "timingwheel_durable_kind_errors_total";
 const KIND_LATENESS: &str = "timingwheel_durable_kind_lateness_seconds";
@@ -173,6 +175,7 @@ pub fn describe() {
     describe_histogram!(LATENESS, Unit::Seconds, text);
     describe_histogram!(KIND_LATENESS, Unit::Seconds, text);
     describe_histogram!(KIND_SECONDS, Unit::Seconds, "How long an attempt took.");
+    describe_gauge!(KIND_WAITING, Unit::Count, "Timers that are due and wait for a place of their kind.");
     describe_counter!(KIND_ATTEMPTS, Unit::Count, "Attempts whose handler was called.");
     describe_counter!(KIND_ERRORS, Unit::Count, "Attempts that failed.");
 }
@@ -217,6 +220,7 @@ impl DurableMetrics {
         for (kind, now) in &stats.kinds {
             let label = || [("wheel", self.durable.0.wheel.name().to_owned()), ("kind", (*kind).to_owned())];
             let before = told.kinds.remove(kind).unwrap_or_default();
+            gauge!(KIND_WAITING, &label()).set(now.waiting as f64);
             counter!(KIND_ATTEMPTS, &label()).increment(now.attempts - before.attempts);
             counter!(KIND_ERRORS, &label()).increment(now.errors - before.errors);
             tell(&histogram!(KIND_LATENESS, &label()), &now.lateness.since(&before.lateness));

@@ -1,6 +1,9 @@
 //! Computes when a series is due next. Pure: it is told the time.
 
-use jiff::Timestamp;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use timingwheel_calendar::{Plan, Rule};
 
 use crate::id::{floor_millis, millis, timestamp};
@@ -10,14 +13,60 @@ use crate::store::Series;
 const LATE_MS: i64 = 1_000;
 
 /// If a run was planned by a clock that was ahead of the present one by more than this, that clock was wrong. After a smaller
-/// correction no run happens twice. Cron and schedules on a wheel have the same limit.
+/// correction no run happens twice. Cron and schedules on a wheel have the same limit. For an interval it is a period at most, so
+/// that none is late by more than that.
 const CORRECTION_MS: i64 = 3 * 3_600_000;
+
+/// A correction by up to this makes nothing run twice: no rule is finer.
+const FINEST_MS: i64 = 1_000;
+
+/// The rule of a series: a plan, whose runs are all later by the same time.
+pub(crate) struct Shifted {
+    plan: Plan,
+    by: SignedDuration,
+}
+
+impl Shifted {
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        let last = last.checked_sub(self.by).unwrap_or(Timestamp::MIN);
+        self.plan.after(last)?.checked_add(self.by).ok()
+    }
+}
+
+/// Between a plan and its shift in milliseconds, in the text of a rule.
+const LATER: &str = " later by ";
+
+impl FromStr for Shifted {
+    type Err = String;
+
+    fn from_str(rule: &str) -> Result<Self, String> {
+        let (plan, by) = rule.rsplit_once(LATER).unwrap_or((rule, "0 ms"));
+        let by = by.strip_suffix(" ms").and_then(|by| by.parse().ok());
+        let by =
+            by.ok_or_else(|| format!("a shift must be a number of ms, as in `later by 5 ms`, got {rule:?}"))?;
+        let plan = plan.parse::<Plan>().map_err(|error| error.to_string())?;
+        Ok(Self { plan, by: SignedDuration::from_millis(by) })
+    }
+}
+
+/// The rule whose runs come later than the plan's, by a time up to `most` that the name decides: by FNV-1a, because a save at the next
+/// start has to find the same.
+pub(crate) fn shifted(plan: &Plan, name: &str, most: Duration) -> String {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    // Beyond these years no run comes.
+    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
+    if most == 0 { plan.to_string() } else { format!("{plan}{LATER}{} ms", hash % (most + 1)) }
+}
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) due: Timestamp,
     pub(crate) series: Series,
+    /// The clock was wrong before. Instants that have run by it may come again, and must not have the same ids.
+    pub(crate) begins_anew: bool,
 }
 
 /// The decision about an occurrence that comes up.
@@ -29,12 +78,17 @@ pub(crate) enum Due {
     Skip(Series),
 }
 
+/// Whether a run that comes up now is missed.
+pub(crate) fn is_late(scheduled: Timestamp, now: Timestamp) -> bool {
+    now.as_millisecond() - scheduled.as_millisecond() >= LATE_MS
+}
+
 /// Whether the occurrence of this instant runs.
 pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> Due {
     let mut series = series.clone();
     let (now_ms, scheduled_ms) = (now.as_millisecond(), scheduled.as_millisecond());
     let age = now_ms - scheduled_ms;
-    if age < LATE_MS {
+    if !is_late(scheduled, now) {
         series.catching_up = None;
         return Due::Run(series);
     }
@@ -70,16 +124,16 @@ fn standing(series: &Series, due_ms: i64) -> Option<(i64, u32)> {
 }
 
 /// The first occurrence after this instant.
-pub(crate) fn first(series: Series, plan: &Plan, after: Timestamp) -> Option<Next> {
+pub(crate) fn first(series: Series, plan: &Shifted, after: Timestamp) -> Option<Next> {
     // The store has milliseconds.
     let after = timestamp(floor_millis(after));
     let due = plan.after(after)?;
-    Some(Next { due, series: series.planned_after(after) })
+    Some(Next { due, series: series.planned_after(after), begins_anew: false })
 }
 
 /// # Errors
 /// In words, if this machine cannot read the rule: for example because it does not know its zone.
-pub(crate) fn read(series: &Series) -> Result<Plan, String> {
+pub(crate) fn read(series: &Series) -> Result<Shifted, String> {
     series.rule.parse().map_err(|error| format!("the rule {:?} cannot be read: {error}", series.rule))
 }
 
@@ -91,14 +145,13 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
     let plan = read(series)?;
     let after = |last: Timestamp, catching_up| first(Series { catching_up, ..series.clone() }, &plan, last);
     let now_ms = now.as_millisecond();
-    let is_late = |next: &Next| now_ms - next.due.as_millisecond() >= LATE_MS;
     let mut last = scheduled;
     // Passes all runs at once that would be skipped anyway. A rule by the second may have a year of them.
     if let Some(oldest) = oldest_ms(series) {
         last = last.max(timestamp(now_ms.saturating_sub(oldest).saturating_sub(1)));
     }
     let Some(mut next) = after(last, series.catching_up) else { return Ok(None) };
-    if !is_late(&next) {
+    if !is_late(next.due, now) {
         return Ok(Some(next));
     }
     let up_to = series.missed.up_to();
@@ -109,7 +162,7 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
     }
     // Runs after `until` are at most a second ago, or were missed since.
     let Some(mut next) = after(timestamp(until), None) else { return Ok(None) };
-    if is_late(&next) {
+    if is_late(next.due, now) {
         if up_to == 0 {
             return Ok(after(now, None));
         }
@@ -126,14 +179,20 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
 /// # Errors
 /// If the rule cannot be read.
 pub(crate) fn anew(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
-    let Some(after) = series.after() else { return Ok(None) };
-    let was_wrong = after.as_millisecond().saturating_sub(now.as_millisecond()) > CORRECTION_MS;
-    if scheduled < now {
-        return Ok(None);
-    }
-    let standing = if was_wrong { Series { catching_up: None, ..series.clone() } } else { series.clone() };
-    let next = first(standing, &read(series)?, if was_wrong { now } else { after });
+    let Some(after) = series.after().filter(|_| scheduled >= now) else { return Ok(None) };
+    let plan = read(series)?;
+    let ahead = after.as_millisecond().saturating_sub(now.as_millisecond());
+    let begins_anew = ahead > FINEST_MS && ahead > correction(&plan, scheduled);
+    let standing = if begins_anew { Series { catching_up: None, ..series.clone() } } else { series.clone() };
+    let next = first(standing, &plan, if begins_anew { now } else { after });
+    let next = next.map(|next| Next { begins_anew, ..next });
     Ok(next.filter(|next| millis(next.due) != millis(scheduled)))
+}
+
+/// By how much the clock may be corrected before the rule begins anew.
+fn correction(rule: &Shifted, scheduled: Timestamp) -> i64 {
+    let next = rule.after(scheduled).filter(|_| rule.plan.is_interval());
+    next.map_or(CORRECTION_MS, |next| CORRECTION_MS.min(millis(next) - millis(scheduled)))
 }
 
 #[cfg(test)]
@@ -183,6 +242,31 @@ mod tests {
         let day = SignedDuration::from_hours(30);
         assert_eq!(run(Missed::each(99).none_older_than(day)), "02 03 07 08 09 10 11");
         assert_eq!(run(Missed::once().none_older_than(day)), "02 03 07 09 10 11");
+    }
+
+    #[test]
+    fn series_that_all_begin_at_midnight_are_spread_by_their_names_within_the_bound_and_alike_each_time() {
+        let plan: Plan = "cron 0 0 * * * in UTC".parse().unwrap();
+        let hour = Duration::from_secs(3_600);
+        let after = |rule: String| rule.parse::<Shifted>().unwrap().after(at("02T05:00:00")).unwrap();
+        let mut minutes = [0; 60];
+        for n in 0..6_000 {
+            let rule = shifted(&plan, &format!("tenant-{n}"), hour);
+            assert_eq!(rule, shifted(&plan, &format!("tenant-{n}"), hour));
+            let due = after(rule).duration_since(at("03T00:00:00"));
+            assert!((SignedDuration::ZERO..=SignedDuration::from_hours(1)).contains(&due), "{due:?}");
+            minutes[usize::try_from(due.as_secs() / 60).unwrap().min(59)] += 1;
+        }
+        assert!(minutes.iter().all(|count| (60..140).contains(count)), "{minutes:?}");
+        assert_eq!(shifted(&plan, "tenant", Duration::ZERO), plan.to_string());
+        assert_eq!(shifted(&plan, "report", hour), "cron 0 0 * * * in UTC later by 2331830 ms");
+        for rule in ["cron 0 0 * * * in UTC later by x ms", "cron 0 0 * * * in UTC later by 5"] {
+            assert!(rule.parse::<Shifted>().is_err(), "{rule}");
+        }
+        // The shift of a run before midnight belongs to the day before.
+        let late: Shifted = "cron 0 0 * * * in UTC later by 21600000 ms".parse().unwrap();
+        assert_eq!(late.after(at("02T05:00:00")), Some(at("02T06:00:00")));
+        assert_eq!(late.after(Timestamp::MAX), None);
     }
 
     #[test]

@@ -15,6 +15,12 @@
 //! | the condition panics | the same panic |
 //! | the future is dropped | nothing; the condition's output, if there is one, is dropped or [given back](Watch::give_back) |
 //!
+//! The example `produce` (`long_poll` and `barrier` are others):
+//!
+//! ```
+#![doc = include_str!("../examples/produce.rs")]
+//! ```
+//!
 //! # Where code runs
 //!
 //! Conditions run in the caller of `watch` or `check`. While you check, do not hold a lock that conditions take. If you

@@ -5,17 +5,20 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::task::Poll;
 
 use loom::future::block_on;
-use loom::model::Builder;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::error::WatchError;
 use crate::lists::{Listed, Lists};
 use crate::operation::{Awaited, Operation, Outcome};
+
+/// No model asks it for anything: a thread stands for it too.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().build().unwrap());
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
 
@@ -42,7 +45,7 @@ impl Model {
             taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed")
         };
         let lists = Lists::new();
-        let operation = Arc::new(Operation::new(lists.places([()])));
+        let operation = Arc::new(Operation::new(lists.places([()]), RUNTIME.handle().id()));
         (Arc::new(Self { lists, operation, wanted, items }), Box::new(condition))
     }
 
@@ -105,7 +108,7 @@ fn check<const N: usize>(
     model: impl Fn() -> &'static str + Send + Sync + 'static,
 ) {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
-    let mut builder = Builder::new();
+    let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check({
         let seen = seen.clone();

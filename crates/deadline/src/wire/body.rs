@@ -24,8 +24,8 @@ pin_project! {
         // `None` once it has ended.
         #[pin]
         body: Option<B>,
-        // `None` without a deadline. In a box, so that this can be moved if the body can.
-        under: Option<Pin<Box<Under>>>,
+        // `None` without a deadline.
+        under: Option<Under>,
         is_grpc: bool,
         // What a server's layer is told.
         request: Option<Request>,
@@ -38,13 +38,13 @@ impl<B> InTime<B> {
     ///
     /// The connection polls such a body in a task of its own, which has no current deadline.
     pub fn new(deadline: &Deadline, body: B) -> Self {
-        Self { body: Some(body), under: Some(Box::pin(Under::of(deadline))), is_grpc: false, request: None }
+        Self { body: Some(body), under: Some(Under::of(deadline)), is_grpc: false, request: None }
     }
 
     /// For a response.
     pub(super) fn response(deadline: Option<&Deadline>, header: &Header, body: Option<B>) -> Self {
         let is_grpc = *header == Header::Grpc;
-        Self { body, under: deadline.map(|it| Box::pin(Under::of(it))), is_grpc, request: None }
+        Self { body, under: deadline.map(Under::of), is_grpc, request: None }
     }
 
     /// Tells of `request` when this is over.
@@ -71,7 +71,7 @@ where
             Some(under) => match under.end() {
                 Some(ended) => Err(ended),
                 None => {
-                    let polled = ready!(under.as_mut().poll(cx, |cx| body.as_mut().poll_frame(cx)));
+                    let polled = ready!(under.poll(cx, |cx| body.as_mut().poll_frame(cx)));
                     // What breaks off when time is up does so for that reason, as when a request's body resets the stream.
                     let breaks_off =
                         matches!(polled, Ok(Some(Err(_)))) || *this.is_grpc && matches!(polled, Ok(None));

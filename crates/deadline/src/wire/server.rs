@@ -62,7 +62,6 @@ pub struct ServerLayer {
     wheel: TimingWheel,
     header: Header,
     most: Duration,
-    margin: Duration,
     callback: Option<Callback>,
 }
 
@@ -70,18 +69,12 @@ impl ServerLayer {
     /// Deadlines on `wheel`, from `header`. Without the header, only a caller that hangs up ends a request, unless
     /// [`at_most`](Self::at_most) gives it a limit.
     pub fn new(wheel: &TimingWheel, header: Header) -> Self {
-        Self { wheel: wheel.clone(), header, most: Duration::MAX, margin: Duration::ZERO, callback: None }
+        Self { wheel: wheel.clone(), header, most: Duration::MAX, callback: None }
     }
 
     /// Gives no request more than `most`, whatever its caller sent.
     pub const fn at_most(mut self, most: Duration) -> Self {
         self.most = most;
-        self
-    }
-
-    /// Ends a request `margin` before its caller's time is up, so that the answer is there in time.
-    pub const fn margin(mut self, margin: Duration) -> Self {
-        self.margin = margin;
         self
     }
 
@@ -95,8 +88,7 @@ impl ServerLayer {
 
     /// The deadline of a request that comes in now; as the error, how its header is wrong.
     fn deadline(&self, headers: &HeaderMap) -> Result<Deadline, String> {
-        let sent = self.header.read(headers)?.map(|sent| sent.saturating_sub(self.margin));
-        let left = sent.unwrap_or(Duration::MAX).min(self.most);
+        let left = self.header.read(headers)?.unwrap_or(Duration::MAX).min(self.most);
         Ok(match Deadline::current() {
             Some(current) => current.child_in(left),
             None => self.wheel.deadline_in(left),
@@ -106,12 +98,8 @@ impl ServerLayer {
 
 impl fmt::Debug for ServerLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel: _, header, most, margin, callback: _ } = self;
-        f.debug_struct("ServerLayer")
-            .field("header", header)
-            .field("most", most)
-            .field("margin", margin)
-            .finish_non_exhaustive()
+        let Self { wheel: _, header, most, callback: _ } = self;
+        f.debug_struct("ServerLayer").field("header", header).field("most", most).finish_non_exhaustive()
     }
 }
 
@@ -164,20 +152,13 @@ where
                 poll_fn(|cx| inner.poll_ready(cx)).await?;
                 inner.call(request).await
             };
-            let answered = match deadline.end() {
-                Some(ended) => Err(ended),
-                None => {
-                    let mut run = pin!(deadline.run(handle));
-                    // Whoever polls this may do so by a timer for the same header, and then answer in our place.
-                    let poll = |cx: &mut Context<'_>| match run.as_mut().poll(cx) {
-                        Poll::Pending => {
-                            deadline.end().map_or(Poll::Pending, |ended| Poll::Ready(Err(ended)))
-                        }
-                        answered => answered,
-                    };
-                    poll_fn(poll).await
-                }
+            let mut run = pin!(deadline.run(handle));
+            // By the clock too: whoever polls this may do so by a timer for the same header, and then answer in its place.
+            let poll = |cx: &mut Context<'_>| match deadline.end() {
+                Some(ended) => Poll::Ready(Err(ended)),
+                None => run.as_mut().poll(cx),
             };
+            let answered = poll_fn(poll).await;
             match answered {
                 Ok(Ok(response)) => Ok(response.map(|body| {
                     // Nobody polls what is empty.

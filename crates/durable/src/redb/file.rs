@@ -212,13 +212,20 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
 fn make(path: &Path, options: &RedbOptions) -> Result<Option<Database>> {
     remove_unfinished(path, options);
     let new = beside(path, &format!(".{:016x}{UNFINISHED}", RandomState::new().hash_one(process::id())));
-    let made = make_as(&new, path, options);
+    let made = make_as(&new, path, options, |from, to| fs::hard_link(from, to), sync_folder);
     // It has a second name by now, or is of no use.
     let _ = fs::remove_file(&new);
     made
 }
 
-fn make_as(new: &Path, path: &Path, options: &RedbOptions) -> Result<Option<Database>> {
+/// `link` and `sync` are the file system's.
+fn make_as(
+    new: &Path,
+    path: &Path,
+    options: &RedbOptions,
+    link: impl FnOnce(&Path, &Path) -> io::Result<()>,
+    sync: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<Option<Database>> {
     let io =
         |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
     let database = contained(Some(path), || {
@@ -227,7 +234,7 @@ fn make_as(new: &Path, path: &Path, options: &RedbOptions) -> Result<Option<Data
         Ok(database)
     })?;
     // Unlike `rename`, this leaves a file that another process has made meanwhile as it is.
-    match fs::hard_link(new, path) {
+    match link(new, path) {
         Ok(()) => {}
         Err(_) if path.exists() => return Ok(None),
         // Another process has taken it for an unfinished one, and makes the file.
@@ -235,7 +242,7 @@ fn make_as(new: &Path, path: &Path, options: &RedbOptions) -> Result<Option<Data
         // The file system has no links.
         Err(_) => fs::rename(new, path).map_err(io)?,
     }
-    sync_folder(path).map_err(io)?;
+    sync(path).map_err(io)?;
     Ok(Some(database))
 }
 
@@ -366,7 +373,37 @@ impl Drop for OwnerNote {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn the_folder_is_synced_after_the_file_has_its_name_also_where_there_are_no_links() {
+        for has_links in [true, false] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let [new, path] = ["unfinished", "timers.redb"].map(|name| folder.path().join(name));
+            let link = |from: &Path, to: &Path| {
+                if has_links { fs::hard_link(from, to) } else { Err(io::ErrorKind::Unsupported.into()) }
+            };
+            let synced = Cell::new(0);
+            let sync = |path: &Path| {
+                assert!(path.exists(), "its name comes first");
+                synced.set(synced.get() + 1);
+                sync_folder(path)
+            };
+            let made = make_as(&new, &path, &RedbOptions::default(), link, sync).expect("a file");
+            assert!(made.is_some() && synced.get() == 1, "links: {has_links}");
+        }
+    }
+
+    #[test]
+    fn a_file_whose_name_may_be_lost_is_not_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [new, path] = ["unfinished", "timers.redb"].map(|name| folder.path().join(name));
+        let sync = |_: &Path| Err(io::ErrorKind::Other.into());
+        let made = make_as(&new, &path, &RedbOptions::default(), |from, to| fs::hard_link(from, to), sync);
+        assert!(matches!(made, Err(RedbError::Open { .. })));
+    }
 
     #[test]
     fn a_file_that_is_gone_when_it_is_opened_again_is_not_made_anew() {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::Timestamp;
+use timingwheel::TimingWheel;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -17,7 +18,7 @@ use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
 use crate::error::{panic_text, with_causes};
-use crate::handler::{Handler, Hook, Interrupt, Panicked, Run, Signal};
+use crate::handler::{Handler, HandlerResult, Hook, Interrupt, Panicked, Run, Signal};
 use crate::id::TimerId;
 use crate::store::Stored;
 use crate::tables::CRASH;
@@ -58,6 +59,7 @@ impl Runner {
                 timer: *timer,
                 series: attempt.stored.series.clone().map(Box::new),
                 version: attempt.stored.version,
+                has_finished: Arc::clone(&attempt.has_finished),
                 shared: Arc::clone(&self.shared),
                 postgres: self.settings.postgres.clone(),
             },
@@ -69,6 +71,7 @@ impl Runner {
             teller: Teller { id, sender: self.sender.clone(), begun: None, has_told: false },
             lease: self.share.as_ref().map(|share| share.lease.clone()),
             handler: Arc::clone(&attempt.handler),
+            limit: attempt.handler.time_limit.map(|limit| (self.wheel.clone(), limit)),
             hook: self.settings.hook.clone(),
             payload: std::mem::take(&mut attempt.stored.payload),
             run,
@@ -86,6 +89,7 @@ struct Call {
     /// It may be called while this is good. `None` if no other instance may have the timer.
     lease: Option<Lease>,
     handler: Arc<Handler>,
+    limit: Option<(TimingWheel, Duration)>,
     hook: Option<Hook>,
     payload: Vec<u8>,
     run: Run,
@@ -94,7 +98,7 @@ struct Call {
 impl Call {
     /// Calls the handler, and tells the runner how it ended.
     async fn make(self) {
-        let Self { is_stopping, mut teller, lease, handler, hook, payload, run } = self;
+        let Self { is_stopping, mut teller, lease, handler, limit, hook, payload, run } = self;
         // Since it began, the process may have stood still, joined again, or been stopped.
         if is_stopping.load(Ordering::Acquire)
             || lease.is_some_and(|lease| !lease.is_good() || run.interrupted() == Some(Interrupt::Lost))
@@ -108,9 +112,10 @@ impl Call {
             let Run { id, kind, attempt, .. } = run;
             let span = tracing::info_span!(target: "timingwheel_durable", "attempt", kind, key = run.key, attempt, %id);
             let result = async move {
-                let Some(hook) = hook else { return (handler.start)(&payload, run)?.await };
-                let its = run.clone();
-                let handling = AssertUnwindSafe(async move { (handler.start)(&payload, its)?.await });
+                let around = hook.map(|hook| (hook, run.clone()));
+                let handling = in_time(limit, async move { (handler.start)(&payload, run)?.await });
+                let Some((hook, run)) = around else { return handling.await };
+                let handling = AssertUnwindSafe(handling);
                 let handling = handling
                     .catch_unwind()
                     .map(|result| result.unwrap_or_else(|panic| Err(Panicked(panic_text(panic)).into())));
@@ -126,6 +131,18 @@ impl Call {
         teller
             .tell(outcome.unwrap_or_else(|panic| Outcome::Panicked(Panicked(panic_text(panic)).to_string())));
     }
+}
+
+async fn in_time(
+    limit: Option<(TimingWheel, Duration)>,
+    handling: impl Future<Output = HandlerResult>,
+) -> HandlerResult {
+    let Some((wheel, limit)) = limit else { return handling.await };
+    #[cfg(feature = "deadline")]
+    let ended = timingwheel_deadline::DeadlineExt::deadline_in(&wheel, limit).run(handling).await;
+    #[cfg(not(feature = "deadline"))]
+    let ended = wheel.timeout(limit, handling).await;
+    ended.unwrap_or_else(|_| Err(format!("it took longer than its limit of {limit:?}").into()))
 }
 
 /// Tells the runner how a handler ended, even if its task is dropped.

@@ -368,7 +368,7 @@ impl Runner {
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_load();
         share.is_scanning = true;
-        let (limit, kinds) = (self.settings.in_memory, self.wanted.clone());
+        let (limit, kinds) = (self.settings.in_memory, self.kinds_to_load());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 

@@ -6,6 +6,7 @@
 // | `poll` | messages, answers of the store, and the wheel |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `settle` | the way of a timer that is due |
+// | `places` | how many of a kind run at once, and those that wait for a place |
 // | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
@@ -19,6 +20,7 @@ mod inspect;
 mod lease;
 mod live;
 mod load;
+mod places;
 mod poll;
 mod settle;
 mod stop;
@@ -55,6 +57,7 @@ use inspect::Inspections;
 use lease::Share;
 use live::{Live, PutOff};
 use load::LoadAsked;
+use places::Limited;
 pub(crate) use poll::{Command, Outcome};
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
@@ -97,6 +100,8 @@ pub(crate) struct Runner {
     kinds: Kinds,
     wanted: Kinds,
     settings: Settings,
+    /// Times the limits of attempts.
+    wheel: TimingWheel,
     /// Takes far timers.
     outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -120,6 +125,8 @@ pub(crate) struct Runner {
     /// Notices of timers that are live already, each once. When such a timer has ended, it may have to begin again, for example
     /// because it was moved meanwhile. One notice comes with each save under the key of a timer that runs.
     behind_live: HashMap<TimerId, BTreeSet<Near>>,
+    /// Kinds of which only so many run at once.
+    limited: Vec<Limited>,
     /// Timers that were cancelled while the answer to their begin was on its way.
     cancelled_early: HashSet<TimerId>,
     /// Ends that are to be settled.
@@ -177,6 +184,7 @@ impl Runner {
     ) -> Self {
         let kinds = shared.kinds();
         let wanted = Arc::new(kinds.difference(&paused).cloned().collect());
+        let limited = places::limited(&handlers);
         let clocks = Clocks::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
@@ -191,6 +199,7 @@ impl Runner {
             kinds,
             wanted,
             settings,
+            wheel: wheel.clone(),
             outside,
             commands,
             sender,
@@ -204,6 +213,7 @@ impl Runner {
             put_off: PutOff::default(),
             live: HashMap::default(),
             behind_live: HashMap::default(),
+            limited,
             cancelled_early: HashSet::new(),
             ends: Vec::new(),
             has_rejoined: false,
@@ -298,21 +308,21 @@ impl Runner {
         self.pause.is_some_and(|(until, _)| tokio::time::Instant::now() < until)
     }
 
-    /// How long a timer has been due that has not begun.
-    fn behind(&self) -> Duration {
-        let stored = self.window.next_due().filter(|due| *due > i64::MIN);
-        let first = self.ready.first().map(|near| near.due_ms).into_iter().chain(stored).min();
-        let passed = first.map(|due| self.clocks.wall().as_millisecond().saturating_sub(due));
-        Duration::from_millis(passed.and_then(|passed| u64::try_from(passed).ok()).unwrap_or(0))
+    /// When the first timer is due that has not begun, as far as is known here.
+    fn first_due(&self) -> Option<i64> {
+        let beginning = self.beginning.iter().filter_map(|(nears, _)| nears.first());
+        let here = [self.ready.first(), self.alone.first(), self.again.first()].into_iter().flatten();
+        let stored = self.window.first_beyond().filter(|due| *due > i64::MIN);
+        here.chain(beginning).map(|near| near.due_ms).chain(stored).chain(self.put_off.first_due()).min()
     }
 
     /// Publishes the present state.
     fn tell(&self) {
-        let behind = self.behind();
+        self.shared.set_first_due(self.first_due());
         let mut stats = self.shared.stats();
-        stats.behind = behind;
         stats.armed = self.near();
         stats.begun = self.live.len();
         stats.damaged = self.store.damaged();
+        self.tell_who_waits(&mut stats);
     }
 }

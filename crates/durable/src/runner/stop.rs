@@ -5,6 +5,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use futures::future::{OptionFuture, join};
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
@@ -17,7 +18,7 @@ use crate::handler::Interrupt;
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The outcome of [`Durable::stop`](crate::Durable::stop), for the timers that were near when it was called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stopped {
     /// Handlers that ended within the limit. Their results are stored, but for those that are counted as

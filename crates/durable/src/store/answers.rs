@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{NewTimer, Paused, Series};
 use crate::id::{Place, TimerId, millis, timestamp};
 
 /// A timer, and when it is due now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Near {
     pub(crate) due_ms: i64,
     pub(crate) id: TimerId,
@@ -48,7 +49,8 @@ impl From<TimerId> for Near {
 }
 
 /// The answer to a save.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Saved {
     /// It is stored.
     Stored(TimerId),
@@ -67,7 +69,7 @@ pub enum Saved {
         /// The timer that has begun.
         begun: TimerId,
     },
-    /// Its key belongs to this timer, and nothing was done.
+    /// Its key belongs to this timer, and nothing was done: the save may not replace it.
     KeyTaken(TimerId),
     /// Its key belongs to this series, which has the same rule, policy and payload. Nothing was done.
     Kept(TimerId),
@@ -179,7 +181,8 @@ pub enum Move {
 }
 
 /// The answer to [`unbury`](super::Store::unbury).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Taken {
     /// It is stored again. A run of a series has another name now: see [`Store::unbury`](super::Store::unbury).
     Stored(Near),
@@ -192,7 +195,7 @@ pub enum Taken {
 }
 
 /// An attempt that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Which.
     pub attempt: u32,
@@ -303,7 +306,7 @@ impl From<NewTimer> for Stored {
 }
 
 /// How many timers there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Stored: those that have not begun.
     pub stored: u64,

@@ -157,7 +157,7 @@ pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, 
     let mut new = Stored::from(timer);
     new.times.made = tables.now();
     let saved = match holder(tables, &new)? {
-        Some(old) if !replaces => Saved::KeyTaken(old.timer.id),
+        Some(old) if !replaces || is_plain(&old, &new) => Saved::KeyTaken(old.timer.id),
         Some(old) => take_key(tables, old, &new, is_over)?,
         None if is_over => Saved::Over { dropped: None },
         None => Saved::Stored(new.timer.id),
@@ -166,6 +166,11 @@ pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, 
         place(tables, &new, None)?;
     }
     Ok(saved)
+}
+
+/// A series never replaces a timer that is none, unless that was cancelled.
+fn is_plain(old: &Stored, new: &Stored) -> bool {
+    new.series.is_some() && old.series.is_none() && !old.ending
 }
 
 /// An attempt has ended with its process, and without an answer.

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use timingwheel_durable::store::Store;
-use timingwheel_durable::{Answer, Backoff, Cancelled, HandlerResult, Handling, Interrupt, Run};
+use timingwheel_durable::store::{Page, Store};
+use timingwheel_durable::{Answer, Backoff, Cancelled, Error, HandlerResult, Handling, Interrupt, Run};
 use tokio::sync::mpsc;
 
 use crate::every_store::{Note, in_every_store, instance, later, note};
@@ -13,6 +13,9 @@ in_every_store! {
     a_handler_saves_with_its_durable_and_does_not_keep_it_from_ending
     a_handler_hears_a_cancel_and_a_stop_and_which_it_was
     a_hook_sees_each_attempt_and_how_it_ended_and_its_answer_counts
+    so_many_of_a_kind_run_at_once_and_the_others_wait_and_are_seen_and_called
+    an_attempt_that_takes_longer_than_its_limit_fails_and_is_made_again
+    ten_thousand_timers_are_saved_in_one_call_and_each_has_its_answer
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -118,4 +121,94 @@ async fn a_hook_sees_each_attempt_and_how_it_ended_and_its_answer_counts<S: Stor
     assert_eq!((stats.panicked, stats.buried, of_kind.attempts, of_kind.errors), (1, 1, 3, 2));
     assert_eq!((of_kind.took.count(), of_kind.lateness.count()), (3, 3));
     assert_eq!(*order.lock().unwrap(), ["outer", "inner"].repeat(3));
+}
+
+async fn so_many_of_a_kind_run_at_once_and_the_others_wait_and_are_seen_and_called<S: Store + Clone>(
+    store: S,
+) {
+    let running = Arc::new(Mutex::new((0, 0, 0)));
+    let noted = running.clone();
+    let handler = move |_: Note, _: Run| {
+        let noted = noted.clone();
+        async move {
+            {
+                let (now, most, all) = &mut *noted.lock().unwrap();
+                (*now, *all) = (*now + 1, *all + 1);
+                *most = (*now).max(*most);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            noted.lock().unwrap().0 -= 1;
+            Ok(Answer::Done)
+        }
+    };
+    let durable = instance(&store).on(handler).concurrency_of::<Note>(3).start().await.unwrap();
+    let due = later(0);
+    for n in 0..20 {
+        durable.at(due, &note("")).key(format!("k{n}")).save().await.unwrap();
+    }
+    let mut seen = 0;
+    while running.lock().unwrap().2 < 19 {
+        seen = seen.max(durable.stats().kinds.get("note").map_or(0, |kind| kind.waiting));
+        if seen > 0
+            && seen < 100
+            && durable.stats().begun == 3
+            && durable.cancel("k19").await.unwrap() == Cancelled::Removed
+        {
+            seen += 100;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(seen > 100, "some waited, and one of them was cancelled: {seen}");
+    while durable.stats().begun > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(*running.lock().unwrap(), (0, 3, 19));
+    let stats = durable.stats();
+    assert_eq!((stats.done, stats.kinds["note"].waiting, durable.count().await.unwrap().stored), (19, 0, 0));
+}
+
+async fn an_attempt_that_takes_longer_than_its_limit_fails_and_is_made_again<S: Store + Clone>(store: S) {
+    let limit = Duration::from_millis(50);
+    let handler = move |_: Note, run: Run| async move {
+        #[cfg(feature = "deadline")]
+        assert!(timingwheel_deadline::Deadline::current().unwrap().remaining() <= Some(limit));
+        if run.attempt == 1 {
+            std::future::pending::<()>().await;
+        }
+        Ok(Answer::Bury("the second".to_owned()))
+    };
+    let backoff = Backoff::fixed(Duration::from_millis(1)).jitter(0.0);
+    let builder = instance(&store).on(handler).retry::<Note>(backoff).time_limit::<Note>(limit);
+    let durable = builder.start().await.unwrap();
+    let id = durable.at(later(0), &note("")).save().await.unwrap();
+    while durable.stats().buried < 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let buried = durable.list(Page { buried: true, ..Page::default() }).await.unwrap();
+    assert_eq!((buried[0].timer.id(), buried[0].attempts), (id, 2));
+    assert_eq!(buried[0].failures[0].error, "it took longer than its limit of 50ms");
+    durable.stop(SECOND).await;
+}
+
+async fn ten_thousand_timers_are_saved_in_one_call_and_each_has_its_answer<S: Store + Clone>(store: S) {
+    let durable = instance(&store).start().await.unwrap();
+    let taken = durable.at(later(1), &note("")).key("k7").save().await.unwrap();
+    let (due, payload) = (later(2), note(""));
+    let timers = (0..10_000).map(|n| durable.at(due, &payload).key(format!("k{n}")));
+    let saved = durable.save_all(timers).await;
+    assert_eq!(saved.len(), 10_000);
+    for (n, saved) in saved.iter().enumerate() {
+        match saved {
+            Ok(id) if n % 1_000 == 0 => {
+                assert_eq!(durable.get(format!("k{n}")).await.unwrap().unwrap().timer.id(), *id);
+            }
+            Ok(_) => assert_ne!(n, 7),
+            Err(error) => {
+                assert!(n == 7 && matches!(error, Error::KeyTaken(id) if *id == taken), "{n}: {error}")
+            }
+        }
+    }
+    // The first save, and ten thousand in three calls or a few more.
+    assert!(durable.stats().save_batches < 10, "{}", durable.stats().save_batches);
+    assert_eq!(durable.count().await.unwrap().stored, 10_000);
 }

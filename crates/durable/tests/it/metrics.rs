@@ -68,6 +68,7 @@ async fn metrics_are_the_statistics() {
         ("replanned_total", 0.0),
         ("damaged_total", 0.0),
         ("saved_unhandled_total", 0.0),
+        ("kind_waiting", 0.0),
         ("kind_attempts_total", 5.0),
         ("kind_errors_total", 3.0),
     ];

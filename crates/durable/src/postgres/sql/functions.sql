@@ -349,7 +349,7 @@ $$;
 -- One timer under a key. `p_over`: the rule of its series is over, so only a series that has the key is changed. Answers,
 -- and names the timer that had the key:
 --   0 stored
---   1 the key is taken by it
+--   1 the key is taken by it: nothing may replace it, or a series would replace a timer that is none
 --   2 stored in place of it
 --   3 it is this series
 --   4 it is this series, and was updated; it has begun or keeps its place
@@ -399,7 +399,7 @@ begin
         due := v_old.due_ms;
         first := v_old.first_ms;
         num := v_old.number;
-        if not p_replaces then
+        if not p_replaces or (p_rule is not null and v_old.rule is null and not v_old.ending) then
             answer := 1;
             return;
         end if;
@@ -628,8 +628,8 @@ end $$;
 -- settled before; 3 it was changed; 4 somebody has locked the timer, and nothing was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
-    p_error text, p_put_due bigint, p_put_first bigint, p_put_attempts int, p_rule text, p_missed text,
-    p_standing text, p_waits boolean
+    p_error text, p_put_due bigint, p_put_first bigint, p_put_number bigint, p_put_attempts int, p_rule text,
+    p_missed text, p_standing text, p_waits boolean
 ) returns int language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
@@ -637,6 +637,7 @@ declare
     v_failed int[];
     v_failed_ms bigint[];
     v_errors text[];
+    v_is_same boolean := p_put_first = p_first and p_put_number = p_number;
 begin
     if p_waits then
         perform from timingwheel.timers
@@ -689,11 +690,11 @@ begin
     else
         -- The next occurrence has another name, and no failures.
         update timingwheel.timers
-        set due_ms = p_put_due, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
-            crashes = case when p_put_first = p_first then crashes else 0 end,
-            failed = case when p_put_first = p_first then v_failed end,
-            failed_ms = case when p_put_first = p_first then v_failed_ms end,
-            errors = case when p_put_first = p_first then v_errors end,
+        set shard = timingwheel.shard_of(p_put_number), due_ms = p_put_due, number = p_put_number, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
+            crashes = case when v_is_same then crashes else 0 end,
+            failed = case when v_is_same then v_failed end,
+            failed_ms = case when v_is_same then v_failed_ms end,
+            errors = case when v_is_same then v_errors end,
             rule = p_rule, missed = p_missed, standing = p_standing
         where shard = v_shard and due_ms = p_due and number = p_number;
     end if;
@@ -742,6 +743,8 @@ begin
         answer := 2;
         update timingwheel.timers set ending = true, version = version + 1
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number and not ending;
+        -- Its handler hears of it.
+        perform pg_notify('timingwheel', 'cancelled ' || v_old.first_ms || ' ' || v_old.number);
     end if;
 end $$;
 

@@ -195,11 +195,13 @@ async fn a_handler_hears_a_cancel_by_another_instance_and_one_in_a_transaction_w
     are_there(&[&running], 64).await;
     // It has no handlers, and no shards.
     let other = builder(store(&url).await, LEASE).start().await.unwrap();
-    for name in ["other", "transaction"] {
+    for name in ["other", "transaction", "psql"] {
         other.at(soon(0), &Tick::new(name)).key(name).save().await.unwrap();
         assert_eq!(tells.recv().await, Some((name.to_owned(), None)));
         if name == "other" {
             assert_eq!(other.cancel(name).await.unwrap(), Cancelled::Running(1));
+        } else if name == "psql" {
+            client(&url).await.batch_execute("select timingwheel.cancel_timer('psql')").await.unwrap();
         } else {
             let (mut client, store) = (client(&url).await, store(&url).await);
             let transaction = client.transaction().await.unwrap();

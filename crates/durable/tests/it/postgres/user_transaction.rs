@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use timingwheel_durable::{Answer, Cancelled, PostgresError, Run};
+use timingwheel_durable::{Answer, Backoff, Cancelled, Moved, PostgresError, Run, Saved};
 
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -27,7 +27,8 @@ async fn a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed() {
     let first = save("keyed").save().await.expect("a save");
     let taken = save("second").save().await;
     assert!(matches!(taken, Err(PostgresError::KeyTaken(id)) if id == first), "and the transaction goes on");
-    assert_ne!(save("third").replace().save().await.expect("a save"), first);
+    let third = save("third").replace().save().await.expect("a save");
+    assert!(matches!(third, Saved::Replaced { dropped, .. } if dropped.id() == first), "{third:?}");
     transaction.commit().await.expect("a commit");
     until("it was called", async || !calls.all().is_empty()).await;
     let transaction = sql.transaction().await.expect("a transaction");
@@ -83,7 +84,7 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
     };
     let one = builder(store(&url).await, LEASE)
         .on(handler)
-        .retry::<Tick>(timingwheel_durable::Backoff::fixed(Duration::from_millis(10)))
+        .retry::<Tick>(Backoff::fixed(Duration::from_millis(10)))
         .start()
         .await
         .expect("a start");
@@ -113,6 +114,47 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
         assert_eq!(names.iter().filter(|done| *done == name).count(), 1, "{name}: {names:?}");
     }
     assert!(!names.contains(&"lost".to_owned()), "its transaction was refused: {names:?}");
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_after_finish_in_has_committed_is_done() {
+    let (url, calls) = (database().await, Calls::default());
+    let (address, noted) = (url.clone(), calls.clone());
+    let handler = move |tick: Tick, run: Run| {
+        let (address, name) = (address.clone(), tick.name.clone());
+        noted.note(tick, &run);
+        async move {
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            run.finish_in(&transaction).await?;
+            if name == "rolled back" && run.attempt == 1 {
+                transaction.rollback().await?;
+            } else {
+                transaction.commit().await?;
+            }
+            match name.as_str() {
+                "panics" => panic!("after the commit"),
+                "buries" => Ok(Answer::Bury("after the commit".into())),
+                _ => Err("after the commit".into()),
+            }
+        }
+    };
+    let backoff = Backoff::fixed(Duration::from_millis(10)).tries(2);
+    let one = builder(store(&url).await, LEASE).on(handler).retry::<Tick>(backoff);
+    let one = one.start().await.expect("a start");
+    for name in ["fails", "panics", "buries", "rolled back"] {
+        one.at(soon(10), &Tick::new(name)).save().await.expect("a save");
+    }
+    until("all have ended", async || {
+        let stats = one.stats();
+        stats.done + stats.retried + stats.buried == 5
+    })
+    .await;
+    let stats = one.stats();
+    assert_eq!((stats.done, stats.retried, stats.buried), (4, 1, 0), "only the rollback is made again");
+    assert_eq!(calls.all().len(), 5);
+    assert_eq!(one.count().await.expect("a count"), Default::default());
     one.stop(Duration::from_secs(60)).await;
 }
 
@@ -263,4 +305,37 @@ async fn functions_for_other_languages_save_move_and_cancel() {
     assert_eq!(told("select timingwheel.move_timer('k', now())").await, "not found");
     one.stop(Duration::from_secs(60)).await;
     assert!(calls.all().is_empty());
+}
+
+#[tokio::test]
+async fn a_transaction_saves_many_timers_and_moves_one_and_a_rollback_leaves_all_as_they_were() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let moved = one.at(soon(86_400_000), &Tick::new("moved")).key("m").save().await.expect("a save");
+    let (other, mut sql) = (store(&url).await, client(&url).await);
+    for commits in [false, true] {
+        let transaction = sql.transaction().await.expect("a transaction");
+        let far = soon(86_400_000);
+        // The key of another timer, of the first of these, and of nobody.
+        let keys = ["m".to_owned(), "k0".to_owned()].into_iter().chain((0..1_000).map(|n| format!("k{n}")));
+        let savings = keys.map(|key| other.save_in(&transaction, far, &Tick::new("many")).key(key));
+        let saved = other.save_all_in(savings).await;
+        assert!(matches!(&saved[0], Err(PostgresError::KeyTaken(id)) if *id == moved), "{:?}", saved[0]);
+        let first = *saved[1].as_ref().expect("a save");
+        assert!(matches!(&saved[2], Err(PostgresError::KeyTaken(id)) if *id == first), "{:?}", saved[2]);
+        assert_eq!(saved[3..].iter().filter(|saved| saved.is_ok()).count(), 999);
+        let soon = soon(100);
+        assert_eq!(other.reschedule_in(&transaction, "m", soon).await.expect("a move"), Moved::Moved(moved));
+        let none = other.reschedule_in(&transaction, "nobody", soon).await.expect("a move");
+        assert_eq!(none, Moved::NotFound);
+        if commits {
+            transaction.commit().await.expect("a commit");
+        } else {
+            transaction.rollback().await.expect("a rollback");
+            assert_eq!(one.count().await.expect("counts").stored, 1);
+        }
+    }
+    until("the moved one was called", async || calls.names() == ["moved"]).await;
+    assert_eq!(one.count().await.expect("counts").stored, 1_000);
+    one.stop(Duration::from_secs(60)).await;
 }

@@ -115,7 +115,8 @@ impl Model {
             return Saved::Stored(id);
         };
         let old = &self.timers[holder];
-        if !replaces {
+        let is_plain = old.series.is_none() && !old.ending;
+        if !replaces || (timer.series.is_some() && is_plain) {
             return Saved::KeyTaken(old.timer.id());
         }
         let same = match (&old.series, &timer.series) {

@@ -221,8 +221,11 @@ impl<P: Home> Run<P> {
             State::Stored if self.random.bool() => 0,
             _ => timer.attempts + 1,
         };
+        self.unique += 1;
+        // After a wrong clock it has another number.
+        let number = if self.random.u8(..4) == 0 { self.unique } else { timer.timer.id().unique() };
         let next = (self.random.bool() && timer.series.is_some()).then(|| Put {
-            timer: TimerId::new(at(self.random.i64(20..40)), timer.timer.id().unique()).into(),
+            timer: TimerId::new(at(self.random.i64(20..40)), number).into(),
             series: Some(self.series()),
             attempts: 0,
             error: None,
