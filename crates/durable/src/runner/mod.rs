@@ -182,9 +182,9 @@ impl Runner {
         outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
+        let limited = places::limited(&handlers);
         let kinds = shared.kinds();
         let wanted = Arc::new(kinds.difference(&paused).cloned().collect());
-        let limited = places::limited(&handlers);
         let clocks = Clocks::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
