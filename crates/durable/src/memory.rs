@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::clock::Clock;
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, Effect, Ended, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
+    Ask, Begun, Buried, Counts, Effects, Ended, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
     Paused, Picked, Removal, Saved, Settled, Sight, State, Store, Stored, Taken, Tally, ToBegin, Which,
 };
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};

@@ -5,9 +5,7 @@ use jiff::Timestamp;
 use crate::durable::Durable;
 use crate::error::Error;
 use crate::runner::Command;
-use crate::store::{
-    Cursor, Effect, Filter, Listing, Look, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which,
-};
+use crate::store::{Cursor, Filter, Listing, Look, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which};
 
 /// What is done to timers that a [`Filter`] wants.
 ///
@@ -152,11 +150,12 @@ impl Durable {
                 && (is_due
                     || due.is_some_and(|due| Near::new(shown.timer.timer.id(), due) == shown.timer.timer))
         };
-        let (mut acted, mut left) = (Acted::default(), filter.limit);
+        let (mut acted, limit) = (Acted::default(), filter.limit);
+        let mut left = limit;
         acted.next = Some(filter);
         while let Some(filter) = acted.next.take_if(|_| left > 0) {
             let page = self.look(filter.limit(left.min(AT_A_TIME))).await?;
-            acted.next = page.next;
+            acted.next = page.next.map(|next| next.limit(limit));
             // What was put aside as damaged stays there.
             let wanted = page.timers.iter().filter(|shown| !is_there(shown));
             let picked: Vec<Picked> = wanted
@@ -176,21 +175,13 @@ impl Durable {
         due: Option<Timestamp>,
         acted: &mut Acted,
     ) -> Result<(), Error> {
-        let effects = self.0.store.clone().act(picked, due).await;
         let tell = |command| drop(self.0.runner.send(command));
-        let effects = effects.inspect_err(|_| tell(Command::LoadAnew))?;
-        let mut stored = Vec::new();
-        for effect in effects {
-            match effect {
-                Effect::Gone(near) => tell(Command::Removed(near)),
-                Effect::Stored(near) => stored.push(near),
-                Effect::Running => acted.running += 1,
-                Effect::KeyTaken => acted.key_taken += 1,
-                Effect::NotFound => {}
-            }
-            acted.done += u64::from(matches!(effect, Effect::Gone(_) | Effect::Stored(_)));
-        }
-        tell(Command::Saved(stored));
+        let effects = self.0.store.clone().act(picked, due).await.inspect_err(|_| tell(Command::LoadAnew))?;
+        acted.done += (effects.gone.len() + effects.stored.len()) as u64;
+        acted.running += effects.running;
+        acted.key_taken += effects.key_taken;
+        effects.gone.into_iter().for_each(|near| tell(Command::Removed(near)));
+        tell(Command::Saved(effects.stored));
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::convert::{
 use super::{Inner, PostgresError, Result};
 use crate::id::{Place, millis};
 use crate::store::{
-    Buried, Cursor, Effect, Filter, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown,
+    Buried, Cursor, Effects, Filter, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown,
     State, Stored, Tally,
 };
 
@@ -222,31 +222,24 @@ pub(super) async fn act(
     connections: &Connections,
     picked: &[Picked],
     due_ms: Option<i64>,
-) -> Result<Vec<Effect>> {
-    let mut effects = vec![Effect::NotFound; picked.len()];
-    let rows = connections
-        .ask(
-            "select * from timingwheel.act($1, $2, $3, $4)",
-            &[
-                (&column(picked, |picked| picked.id.due_ms), Type::INT8_ARRAY),
-                (&column(picked, |picked| number(picked.id)), Type::INT8_ARRAY),
-                (&column(picked, |picked| picked.number.cast_signed()), Type::INT8_ARRAY),
-                (&due_ms, Type::INT8),
-            ],
-        )
-        .await?;
-    for row in &rows {
-        let n = usize::try_from(get::<i32>(row, "n")? - 1).ok();
-        let Some(effect) = n.and_then(|n| effects.get_mut(n)) else { continue };
+) -> Result<Effects> {
+    let parameters: [Parameter<'_>; 4] = [
+        (&column(picked, |picked| picked.id.due_ms), Type::INT8_ARRAY),
+        (&column(picked, |picked| number(picked.id)), Type::INT8_ARRAY),
+        (&column(picked, |picked| picked.number.cast_signed()), Type::INT8_ARRAY),
+        (&due_ms, Type::INT8),
+    ];
+    let mut effects = Effects::default();
+    for row in &connections.ask("select * from timingwheel.act($1, $2, $3, $4)", &parameters).await? {
         let timer = || Ok::<_, PostgresError>(near(get(row, "due")?, get(row, "first")?, get(row, "num")?));
-        *effect = match (get::<i32>(row, "answer")?, due_ms) {
-            (0, _) => Effect::NotFound,
-            (1, None) => Effect::Gone(timer()?),
-            (1, Some(_)) => Effect::Stored(timer()?),
-            (2, _) => Effect::Running,
-            (3, _) => Effect::KeyTaken,
-            (other, _) => return Err(unknown("act", other)),
-        };
+        match get::<i32>(row, "answer")? {
+            0 => {}
+            1 if due_ms.is_none() => effects.gone.push(timer()?),
+            1 => effects.stored.push(timer()?),
+            2 => effects.running += 1,
+            3 => effects.key_taken += 1,
+            other => return Err(unknown("act", other)),
+        }
     }
     Ok(effects)
 }

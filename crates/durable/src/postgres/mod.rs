@@ -38,7 +38,7 @@ use tokio_postgres::{Row, Socket};
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Effect, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Overdue,
+    Ask, Begun, Counts, Effects, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Overdue,
     Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
     ToBegin, Which,
 };
@@ -276,13 +276,9 @@ impl Store for PostgresStore {
         look::tally(&self.0.connections).await
     }
 
-    async fn act(&self, picked: Vec<Picked>, due: Option<Timestamp>) -> Result<Vec<Effect>> {
+    async fn act(&self, picked: Vec<Picked>, due: Option<Timestamp>) -> Result<Effects> {
         let effects = look::act(&self.0.connections, &picked, due.map(millis)).await?;
-        for effect in &effects {
-            if let Effect::Stored(near) = effect {
-                self.0.note(*near);
-            }
-        }
+        effects.stored.iter().for_each(|near| self.0.note(*near));
         self.0.send_what_came_late().await;
         Ok(effects)
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
-use super::{Kinds, Move, Near, Removal, State, Stored, Taken, Which};
+use super::{Kinds, Near, State, Stored, Which};
 use crate::id::{Place, TimerId, millis};
 
 /// Where a timer is on its way.
@@ -309,47 +309,15 @@ pub struct Picked {
     pub number: u64,
 }
 
-/// What an act has done to a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It is gone.
-    Gone(Near),
-    /// It is stored, due then.
-    Stored(Near),
-    /// It has begun. It stays if it was to be moved; nothing follows if it was to be cancelled.
-    Running,
-    /// It stays buried, because another timer has its key.
-    KeyTaken,
-    /// It was gone.
-    NotFound,
-}
-
-impl From<Removal> for Effect {
-    fn from(removal: Removal) -> Self {
-        match removal {
-            Removal::Removed(near) => Self::Gone(near),
-            Removal::Running(..) => Self::Running,
-            Removal::NotFound => Self::NotFound,
-        }
-    }
-}
-
-impl From<Move> for Effect {
-    fn from(moved: Move) -> Self {
-        match moved {
-            Move::Moved { to, .. } => Self::Stored(to),
-            Move::Running(..) => Self::Running,
-            Move::NotFound => Self::NotFound,
-        }
-    }
-}
-
-impl From<Taken> for Effect {
-    fn from(taken: Taken) -> Self {
-        match taken {
-            Taken::Stored(near) => Self::Stored(near),
-            Taken::KeyTaken(_) => Self::KeyTaken,
-            Taken::Deleted | Taken::NotFound => Self::NotFound,
-        }
-    }
+/// What an act has done to timers. Those that are in none of these were gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// These are gone.
+    pub gone: Vec<Near>,
+    /// These are stored, due then.
+    pub stored: Vec<Near>,
+    /// So many have begun. They stay if they were to be moved; nothing follows if they were to be cancelled.
+    pub running: u64,
+    /// So many stay buried, because another timer has their key.
+    pub key_taken: u64,
 }

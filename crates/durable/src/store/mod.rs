@@ -21,7 +21,7 @@ pub use answers::{
 };
 pub(crate) use look::PASSED;
 pub use look::{
-    Cursor, Effect, Filter, Listing, Look, Looked, Part, Paused, Phase, Picked, Shown, Sight, Tally,
+    Cursor, Effects, Filter, Listing, Look, Looked, Part, Paused, Phase, Picked, Shown, Sight, Tally,
 };
 pub use questions::{
     Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
@@ -208,7 +208,7 @@ pub trait Store: Send + Sync + 'static {
         &self,
         picked: Vec<Picked>,
         due: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Effect>, Self::Error>> + Send {
+    ) -> impl Future<Output = Result<Effects, Self::Error>> + Send {
         let _ = (picked, due);
         std::future::pending()
     }
@@ -354,7 +354,7 @@ erased! {
         count() -> Counts;
         look(look: Look) -> Looked;
         tally(sight: Sight) -> Tally;
-        act(picked: Vec<Picked>, due: Option<Timestamp>) -> Vec<Effect>;
+        act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
         pause(change: Option<(String, bool)>) -> Paused;
     }
 }

@@ -10,7 +10,7 @@ use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Change, Effect, Ended, Failure, Move, Near, NewTimer, Owner, Paused, Picked, Put, Removal, Saved,
+    Begun, Change, Effects, Ended, Failure, Move, Near, NewTimer, Owner, Paused, Picked, Put, Removal, Saved,
     Settled, State, Stored, Taken, ToBegin, Which,
 };
 
@@ -498,16 +498,26 @@ pub(crate) fn act<T: Tables>(
     tables: &mut T,
     picked: Vec<Picked>,
     due: Option<Timestamp>,
-) -> Result<Vec<Effect>, T::Error> {
-    let mut effects = Vec::with_capacity(picked.len());
+) -> Result<Effects, T::Error> {
+    let mut effects = Effects::default();
     for Picked { id, number } in picked {
-        effects.push(match due {
-            None => cancel(tables, Which::Id(id))?.into(),
-            Some(due) => match reschedule(tables, Which::Id(id), due)?.into() {
-                Effect::NotFound => unbury(tables, id, Some(due), number)?.into(),
-                moved => moved,
+        let Some(due) = due else {
+            match cancel(tables, Which::Id(id))? {
+                Removal::Removed(near) => effects.gone.push(near),
+                Removal::Running(..) => effects.running += 1,
+                Removal::NotFound => {}
+            }
+            continue;
+        };
+        match reschedule(tables, Which::Id(id), due)? {
+            Move::Moved { to, .. } => effects.stored.push(to),
+            Move::Running(..) => effects.running += 1,
+            Move::NotFound => match unbury(tables, id, Some(due), number)? {
+                Taken::Stored(near) => effects.stored.push(near),
+                Taken::KeyTaken(_) => effects.key_taken += 1,
+                Taken::Deleted | Taken::NotFound => {}
             },
-        });
+        }
     }
     Ok(effects)
 }
@@ -536,7 +546,7 @@ macro_rules! calls {
             read list(page: Page) -> Vec<Stored>;
             read look(look: Look) -> Looked;
             read tally(sight: Sight) -> Tally;
-            write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Vec<Effect>;
+            write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
             write pause(change: Option<(String, bool)>) -> Paused;
         }
 

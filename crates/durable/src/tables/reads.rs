@@ -1,6 +1,5 @@
 //! Loads and lists: calls that only read.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::{Lookup, find, find_buried, shown};
@@ -181,48 +180,38 @@ pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::E
 /// Up to so many timers are counted one by one.
 const COUNTED: u64 = 100_000;
 
-/// Counts the first timers, by their due times. The others, if there are more, are all of kinds and phases as these are that are
-/// due last.
+/// Counts the first timers, by their due times. The others, if there are more, wait, and are taken for like the ones that were
+/// counted and wait.
 pub(crate) fn tally<L: ReadTables>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
     let (epoch, paused) = (tables.epoch()?, tables.paused()?);
     let Counts { stored, begun, buried, .. } = tables.counts()?;
-    let mut tally = Tally::default();
-    let (mut counted, mut ahead) = (0, Vec::new());
+    let (mut tally, mut counted) = (Tally::default(), 0);
     tables.heads(Place::FIRST, &mut |at, head| {
-        if counted == COUNTED {
-            return Ok(ControlFlow::Break(()));
+        if let Some(row) = tables.row(at)? {
+            let attempt = tables.attempt(at)?;
+            let phase = sight.phase(&shown(row, attempt), epoch, &paused);
+            *tally.counts.entry((head.kind.to_owned(), phase)).or_default() += 1;
         }
         counted += 1;
-        let Some(row) = tables.row(at)? else { return Ok(ControlFlow::Continue(())) };
-        let attempt = tables.attempt(at)?;
-        let phase = sight.phase(&shown(row, attempt), epoch, &paused);
-        *tally.counts.entry((head.kind.to_owned(), phase)).or_default() += 1;
-        if counted > COUNTED / 2 {
-            ahead.push((head.kind.to_owned(), phase));
-        }
-        Ok(ControlFlow::Continue(()))
+        Ok(if counted == COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    // How many there are of each of these.
-    let grouped = |all: Vec<(String, Phase)>| {
-        all.into_iter().fold(BTreeMap::new(), |mut groups, of| {
-            *groups.entry(of).or_insert(0_u64) += 1;
-            groups
-        })
-    };
-    let more = (stored + begun).saturating_sub(counted);
-    let of_ahead = ahead.len().max(1) as u64;
-    for (of, count) in grouped(ahead) {
-        *tally.counts.entry(of).or_default() += more.saturating_mul(count) / of_ahead;
-    }
-    let mut dead = Vec::new();
+    let is_ahead = |phase| matches!(phase, Phase::Waiting | Phase::Retrying);
+    scale(&mut tally, is_ahead, (stored + begun).saturating_sub(counted));
+    let mut dead = 0;
     tables.buried(TimerId { due_ms: i64::MIN, unique: 0 }, &mut |row| {
-        dead.push((row.kind, Phase::Buried));
-        if dead.len() as u64 == COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        *tally.counts.entry((row.kind, Phase::Buried)).or_default() += 1;
+        dead += 1;
+        if dead == COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    let of_dead = dead.len().max(1) as u64;
-    tally.is_estimate = more > 0 || buried > of_dead;
-    for (of, count) in grouped(dead) {
-        tally.counts.insert(of, buried.saturating_mul(count) / of_dead);
-    }
+    scale(&mut tally, |phase| phase == Phase::Buried, buried.saturating_sub(dead));
     Ok(tally)
+}
+
+/// So many more are in some phases, of the same kinds.
+fn scale(tally: &mut Tally, is_of: impl Fn(Phase) -> bool, more: u64) {
+    let all: u64 = tally.counts.iter().filter(|((_, phase), _)| is_of(*phase)).map(|(_, count)| count).sum();
+    for ((_, phase), count) in &mut tally.counts {
+        *count += if is_of(*phase) { count.saturating_mul(more) / all.max(1) } else { 0 };
+    }
+    tally.is_estimate |= more > 0;
 }

@@ -871,12 +871,11 @@ end $$;
 -- Acts on many timers: makes them due then, buried ones too; without a time cancels them, and deletes buried ones. A buried run of
 -- a series gets its new number. Answers: 0 there is none; 1 done, and its present name; 2 it has begun; 3 another one has its key.
 create function timingwheel.act(p_firsts bigint[], p_numbers bigint[], p_new_numbers bigint[], p_due bigint)
-returns table (n int, answer int, due bigint, first bigint, num bigint) language plpgsql as $$
+returns table (answer int, due bigint, first bigint, num bigint) language plpgsql as $$
 declare
     v_told record;
 begin
     for v_n in 1 .. coalesce(cardinality(p_firsts), 0) loop
-        n := v_n;
         first := p_firsts[v_n];
         num := p_numbers[v_n];
         due := p_due;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Effect, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Owner, Page,
+    Ask, Begun, Counts, Effects, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Owner, Page,
     Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
 };
 use timingwheel_durable::{Clock, TimerId};
@@ -135,6 +135,6 @@ hooked! {
     count() -> Counts;
     look(look: Look) -> Looked;
     tally(sight: Sight) -> Tally;
-    act(picked: Vec<Picked>, due: Option<Timestamp>) -> Vec<Effect>;
+    act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
     pause(change: Option<(String, bool)>) -> Paused;
 }
