@@ -47,8 +47,8 @@ pub(crate) fn load(scale: Scale) -> Row {
     let path = files.next();
     let times = runtime().block_on(async {
         let store = RedbStore::create(path).expect("a store");
-        let owner = store.join(Duration::from_secs(30), true).await.expect("an owner");
         let kinds = Arc::new(std::collections::BTreeSet::from([Work::KIND.to_owned()]));
+        let owner = store.join(Duration::from_secs(30), Arc::clone(&kinds)).await.expect("an owner");
         let ask = Ask {
             after: Place::FIRST,
             until: ahead(40 * 86_400),
