@@ -225,7 +225,7 @@ impl Builder {
         if shards * wheel_size > MAX_SLOTS {
             return Err(BuildError::Slots { shards, wheel_size, max: MAX_SLOTS });
         }
-        let clock = Clock::of(&runtime);
+        let clock = Clock::of(runtime);
         // Tests count in ticks from when they begin.
         let resolution =
             if clock.is_pausable { resolution.with_a_border_at(clock.now()) } else { resolution };
