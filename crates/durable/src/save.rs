@@ -215,7 +215,7 @@ impl Durable {
         &self,
         timers: impl IntoIterator<Item = Saving<&'a Durable>>,
     ) -> Vec<Result<TimerId, Error>> {
-        join_all(timers.into_iter().map(|timer| timer.save())).await
+        join_all(timers.into_iter().map(Saving::<&Self, TimerId>::save)).await
     }
 
     /// # Errors

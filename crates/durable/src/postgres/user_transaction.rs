@@ -143,7 +143,7 @@ impl PostgresStore {
         &self,
         timers: impl IntoIterator<Item = Saving<InTransaction<'a>>>,
     ) -> Vec<Result<TimerId, PostgresError>> {
-        join_all(timers.into_iter().map(|timer| timer.save())).await
+        join_all(timers.into_iter().map(Saving::<InTransaction<'_>, TimerId>::save)).await
     }
 
     /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the

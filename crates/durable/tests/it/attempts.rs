@@ -204,7 +204,7 @@ async fn ten_thousand_timers_are_saved_in_one_call_and_each_has_its_answer<S: St
             }
             Ok(_) => assert_ne!(n, 7),
             Err(error) => {
-                assert!(n == 7 && matches!(error, Error::KeyTaken(id) if *id == taken), "{n}: {error}")
+                assert!(n == 7 && matches!(error, Error::KeyTaken(id) if *id == taken), "{n}: {error}");
             }
         }
     }
