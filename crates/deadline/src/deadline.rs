@@ -99,8 +99,11 @@ const NEVER: u64 = u64::MAX >> 2;
 impl Inner {
     /// When it passes, by its `word`.
     fn instant(&self, word: u64) -> Option<Instant> {
-        let later = word >> 2;
-        (later < NEVER).then(|| self.first + Duration::from_nanos(later))
+        match word >> 2 {
+            // Most are not extended.
+            0 => Some(self.first),
+            later => (later < NEVER).then(|| self.first + Duration::from_nanos(later)),
+        }
     }
 
     fn own_instant(&self) -> Option<Instant> {

@@ -73,8 +73,8 @@ impl Builder {
     ///
     /// Timers of kinds without a handler stay in the store. If a program has handlers and saves such a timer, an event
     /// warns of it, and [`Stats::unhandled`](crate::Stats::unhandled) names one that is overdue. In a store that
-    /// several instances share, all instances with handlers need the same handlers. An instance without handlers gets
-    /// no timers.
+    /// several instances share, instances may have different handlers: each timer is begun by one that has its handler.
+    /// An instance without handlers gets no timers. A store in memory or in a file has one instance at a time.
     ///
     /// # Examples
     ///

@@ -157,7 +157,7 @@ impl Durable {
         name: impl Into<String>,
         plan: impl Into<Plan>,
         payload: &K,
-    ) -> SavingSeries<'_> {
+    ) -> SavingSeries<&Durable> {
         SavingSeries::new(self, name.into(), plan.into(), payload)
     }
 

@@ -1,5 +1,6 @@
 //! Computes when a series is due next. Pure: it is told the time.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -44,15 +45,22 @@ impl FromStr for Shifted {
     }
 }
 
+impl fmt::Display for Shifted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan.fmt(f)?;
+        if self.by.is_zero() { Ok(()) } else { write!(f, "{LATER}{} ms", self.by.as_millis()) }
+    }
+}
+
 /// The rule whose runs come later than the plan's, by a time up to `most` that the name decides: by FNV-1a, because a save at the next
 /// start has to find the same.
-pub(crate) fn shifted(plan: &Plan, name: &str, most: Duration) -> String {
+pub(crate) fn shifted(plan: Plan, name: &str, most: Duration) -> Shifted {
     let hash = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     // Beyond these years no run comes.
     let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
-    if most == 0 { plan.to_string() } else { format!("{plan}{LATER}{} ms", hash % (most + 1)) }
+    Shifted { plan, by: SignedDuration::from_millis((hash % (most + 1)).cast_signed()) }
 }
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.
@@ -201,15 +209,16 @@ mod tests {
         let after = |rule: String| rule.parse::<Shifted>().unwrap().after(at("02T05:00:00")).unwrap();
         let mut minutes = [0; 60];
         for n in 0..6_000 {
-            let rule = shifted(&plan, &format!("tenant-{n}"), hour);
-            assert_eq!(rule, shifted(&plan, &format!("tenant-{n}"), hour));
+            let shift = |n: i32| shifted(plan.clone(), &format!("tenant-{n}"), hour).to_string();
+            let rule = shift(n);
+            assert_eq!(rule, shift(n));
             let due = after(rule).duration_since(at("03T00:00:00"));
             assert!((SignedDuration::ZERO..=SignedDuration::from_hours(1)).contains(&due), "{due:?}");
             minutes[usize::try_from(due.as_secs() / 60).unwrap().min(59)] += 1;
         }
         assert!(minutes.iter().all(|count| (60..140).contains(count)), "{minutes:?}");
-        assert_eq!(shifted(&plan, "tenant", Duration::ZERO), plan.to_string());
-        assert_eq!(shifted(&plan, "report", hour), "cron 0 0 * * * in UTC later by 2331830 ms");
+        assert_eq!(shifted(plan.clone(), "tenant", Duration::ZERO).to_string(), plan.to_string());
+        assert_eq!(shifted(plan, "report", hour).to_string(), "cron 0 0 * * * in UTC later by 2331830 ms");
         for rule in ["cron 0 0 * * * in UTC later by x ms", "cron 0 0 * * * in UTC later by 5"] {
             assert!(rule.parse::<Shifted>().is_err(), "{rule}");
         }

@@ -104,11 +104,11 @@ impl<'a, Told> Saving<&'a Durable, Told> {
     }
 }
 
-/// A series that is about to be saved, from [`Durable::every`].
+/// A series that is about to be saved: from [`Durable::every`], or in a transaction, from `PostgresStore::every_in`.
 #[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
-pub struct SavingSeries<'a> {
-    durable: &'a Durable,
+pub struct SavingSeries<To> {
+    pub(crate) to: To,
     name: String,
     plan: Plan,
     missed: Missed,
@@ -116,10 +116,10 @@ pub struct SavingSeries<'a> {
     payload: Payload,
 }
 
-impl<'a> SavingSeries<'a> {
-    pub(crate) fn new<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
+impl<To> SavingSeries<To> {
+    pub(crate) fn new<K: Kind>(to: To, name: String, plan: Plan, payload: &K) -> Self {
         Self {
-            durable,
+            to,
             name,
             plan,
             missed: Missed::default(),
@@ -142,6 +142,30 @@ impl<'a> SavingSeries<'a> {
         self
     }
 
+    /// Its first timer after `now`, with a number for its due time and its kind.
+    pub(crate) fn timer(
+        self,
+        now: Timestamp,
+        number: impl FnOnce(&To, Timestamp, &str) -> u64,
+    ) -> Result<(To, NewTimer), Error> {
+        let Self { to, name, plan, missed, jitter, payload: Payload { kind, json } } = self;
+        let payload = json.map_err(Error::Encode)?;
+        let rule = plan.to_string();
+        // As it is read when it comes up.
+        let plan = rule.parse::<Plan>().map_err(|error| Error::Rule(why_not(&rule, &error.to_string())))?;
+        let rule = next_run::shifted(plan, &name, jitter);
+        let series = Series::new(rule.to_string(), missed);
+        let next = next_run::first(series.clone(), &rule, now);
+        let is_over = next.is_none();
+        let Next { due, series, .. } =
+            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now), begins_anew: false });
+        let id = TimerId::new(due, number(&to, due, kind));
+        let (key, series) = (Some(name), Some(series));
+        Ok((to, NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) }))
+    }
+}
+
+impl SavingSeries<&Durable> {
     /// Stores the series, and answers what this has changed. It is durable when this is ready.
     ///
     /// | the series that has the name | becomes | answer |
@@ -165,19 +189,8 @@ impl<'a> SavingSeries<'a> {
     /// [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored
     /// or not.
     pub async fn save(self) -> Result<Saved, Error> {
-        let Self { durable, name, plan, missed, jitter, payload: Payload { kind, json } } = self;
-        let payload = json.map_err(Error::Encode)?;
-        let (now, series) = (durable.now(), Series::new(next_run::shifted(&plan, &name, jitter), missed));
-        // As it is read when it comes up.
-        let plan: next_run::Shifted =
-            series.rule.parse().map_err(|error: String| Error::Rule(why_not(&series.rule, &error)))?;
-        let next = next_run::first(series.clone(), &plan, now);
-        let is_over = next.is_none();
-        let Next { due, series, .. } =
-            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now), begins_anew: false });
-        let id = TimerId::new(due, durable.unique(due, kind));
-        let (key, series) = (Some(name), Some(series));
-        let timer = NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) };
+        let now = self.to.now();
+        let (durable, timer) = self.timer(now, |durable, due, kind| durable.unique(due, kind))?;
         durable.save(timer).await
     }
 }
@@ -215,7 +228,7 @@ impl Durable {
         &self,
         timers: impl IntoIterator<Item = Saving<&'a Durable>>,
     ) -> Vec<Result<TimerId, Error>> {
-        join_all(timers.into_iter().map(Saving::<&Self, TimerId>::save)).await
+        join_all(timers.into_iter().map(Saving::<&Durable>::save)).await
     }
 
     /// # Errors

@@ -92,10 +92,18 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     fn take_or_request(&self, end: Option<WatchError>) -> Option<F> {
         let mut stage = lock(&self.stage);
         let Stage::Open(open) = &mut *stage else { return None };
-        if let Some(condition) = open.condition.take() {
-            open.again = false;
-            return Some(condition);
+        match open.condition.take() {
+            None => self.request(open, end),
+            Some(condition) => {
+                open.again = false;
+                return Some(condition);
+            }
         }
+        None
+    }
+
+    /// Another thread has the condition, or the caller's does, further out.
+    fn request(&self, open: &mut Open<F>, end: Option<WatchError>) {
         // Once somebody asked for an end, requests come too late.
         if open.end.is_none() {
             open.end = end;
@@ -107,7 +115,6 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
                 Some(end) => end != WatchError::Cancelled,
             };
         }
-        None
     }
 
     /// Tries the condition, which the caller has, until no check has come meanwhile. If it does not hold, the operation ends
@@ -202,8 +209,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         let mut stage = lock(&self.stage);
         let Stage::Open(open) = &mut *stage else { return false };
         if open.condition.is_none() {
-            drop(stage);
-            self.take_or_request(None);
+            self.request(open, None);
         } else {
             open.again = true;
             let waker = open.waker.take();

@@ -27,6 +27,21 @@ const GRACE_MS: i64 = 60_000;
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
+/// How long a connection that listens is silent before it is asked whether it lives, and how long the answer may take. Otherwise
+/// one that is half open would never hear anything again.
+const PING: Duration = Duration::from_secs(5);
+const PING_LIMIT: Duration = Duration::from_secs(3);
+
+/// The next note. `None` if the connection is gone.
+async fn next_note((client, heard): &mut Listening) -> Option<String> {
+    loop {
+        match timeout(PING, heard.recv()).await {
+            Ok(told) => return told,
+            Err(_) => timeout(PING_LIMIT, client.batch_execute("")).await.ok()?.ok()?,
+        }
+    }
+}
+
 /// The connections that listen, one for each owner, and notes to be sent.
 #[derive(Default)]
 pub(super) struct Hints {
@@ -83,7 +98,7 @@ impl Inner {
         if let Some(id) = hears.cancelled.pop() {
             return Some(Hint::Cancelled(id));
         }
-        let Some((_, heard)) = &mut hears.listening else {
+        let Some(listening) = &mut hears.listening else {
             if hears.failures > 0 {
                 let wait = RETRY.saturating_mul(1 << hears.failures.min(5)).min(RETRY_MOST);
                 sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
@@ -102,10 +117,10 @@ impl Inner {
             }
         };
         let first = match hears.once_more {
-            None => heard.recv().await,
+            None => next_note(listening).await,
             Some(at) => {
                 let left = at.saturating_duration_since(Instant::now());
-                let told = if left.is_zero() { None } else { timeout(left, heard.recv()).await.ok() };
+                let told = if left.is_zero() { None } else { timeout(left, next_note(listening)).await.ok() };
                 let Some(told) = told else {
                     hears.once_more = None;
                     let now = self.owned.now_ms(owner.epoch);
@@ -126,7 +141,7 @@ impl Inner {
         while let Some(text) = told {
             if let Some(id) = text.strip_prefix("cancelled ") {
                 hears.cancelled.extend(cancelled(id));
-                told = heard.try_recv().ok();
+                told = listening.1.try_recv().ok();
                 continue;
             }
             match text
@@ -142,7 +157,7 @@ impl Inner {
                 }
                 None => are_shared = true,
             }
-            told = heard.try_recv().ok();
+            told = listening.1.try_recv().ok();
         }
         if are_shared {
             return Some(Hint::Shares);

@@ -98,9 +98,10 @@ impl Inner {
             (&lease as _, Type::INT8),
             (&from as _, Type::INT8),
             (&own.low_ms as _, Type::INT8),
+            (&own.unread as _, Type::TEXT_ARRAY),
         ];
         let statement = "select r.*, (select paused from timingwheel.format) as paused \
-            from timingwheel.renew($1, $2, $3, $4, $5) r";
+            from timingwheel.renew($1, $2, $3, $4, $5, $6) r";
         let rows = match connections.ask_for_lease(limit, statement, &parameters).await {
             // A newer format has other functions.
             Err(error) if error.is_unknown_function() => {
@@ -184,6 +185,8 @@ pub(super) struct Owned {
     pub(super) lease: Duration,
     /// The kinds that the owner has handlers for.
     kinds: Kinds,
+    /// Of these kinds there are series whose rules the owner cannot read.
+    unread: Vec<String>,
     pub(super) parts: Parts,
     /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
     low_ms: Option<i64>,
@@ -207,7 +210,8 @@ impl OwnedShards {
 
     pub(super) fn insert(&self, epoch: u64, token: i64, lease: Duration, kinds: Kinds) {
         self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, token);
-        let of_owner = Owned { lease, kinds, parts: Parts::default(), low_ms: None, clock: None };
+        let (parts, unread) = (Parts::default(), Vec::new());
+        let of_owner = Owned { lease, kinds, unread, parts, low_ms: None, clock: None };
         self.owners.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
     }
 
@@ -242,6 +246,15 @@ impl OwnedShards {
             }
             std::mem::replace(&mut of_owner.parts, parts)
         })
+    }
+
+    /// The owner cannot read the rule of a series of this kind.
+    pub(super) fn cannot_read(&self, epoch: u64, kind: &str) {
+        self.change(epoch, |of_owner| {
+            if let Err(place) = of_owner.unread.binary_search_by(|unread| unread.as_str().cmp(kind)) {
+                of_owner.unread.insert(place, kind.to_owned());
+            }
+        });
     }
 
     /// A load from the beginning has found this as the first due time of its shards.

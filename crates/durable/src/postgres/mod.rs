@@ -307,6 +307,10 @@ impl Store for PostgresStore {
         self.0.next_hint(owner).await
     }
 
+    fn cannot_read(&self, owner: Owner, kind: &str) {
+        self.0.owned.cannot_read(owner.epoch, kind);
+    }
+
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
         self.0.owned.has(owner.epoch, self.0.shards.of(timer.id.unique))
     }

@@ -4,22 +4,24 @@ use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use timingwheel_calendar::Plan;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::convert::{get, number, standing, text, texts, unknown};
 use super::{PostgresError, PostgresStore, Result, changes, only};
 use crate::durable::{Cancelled, Moved};
+use crate::error::Error;
 use crate::handler::{Kind, Payload, Run};
-use crate::id::{TimerId, millis};
+use crate::id::{TimerId, millis, timestamp};
 use crate::next_run;
-use crate::save::Saving;
-use crate::store::{Move, Removal, Saved, Which, check_key, check_payload};
+use crate::save::{Saving, SavingSeries};
+use crate::store::{Move, NewTimer, Removal, Saved, Which, check_key, check_payload};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
 const SAVE: &str = "with n as (select timingwheel.next_number() as number), \
     s as (select n.number, s.* from n, \
-        timingwheel.save_one($1, n.number, $2, $3, $4, null, null, null, $5, false) s) \
+        timingwheel.save_one($1, n.number, $2, $3, $4, $6, $7, $8, $5, $9) s) \
     select s.*, case when answer in (0, 2, 5) then timingwheel.hint(number, $1) end from s";
 
 impl PostgresStore {
@@ -59,6 +61,17 @@ impl PostgresStore {
         payload: &K,
     ) -> Saving<InTransaction<'a>> {
         Saving::new(InTransaction { store: self, transaction }, due, payload)
+    }
+
+    /// Saves a series in a transaction, as [`Durable::every`](crate::Durable::every) does without one.
+    pub fn every_in<'a, K: Kind>(
+        &'a self,
+        transaction: &'a Transaction<'a>,
+        name: impl Into<String>,
+        plan: impl Into<Plan>,
+        payload: &K,
+    ) -> SavingSeries<InTransaction<'a>> {
+        SavingSeries::new(InTransaction { store: self, transaction }, name.into(), plan.into(), payload)
     }
 
     /// Cancels a timer in a transaction, by its id or its key. It is gone when that commits.
@@ -143,7 +156,7 @@ impl PostgresStore {
         &self,
         timers: impl IntoIterator<Item = Saving<InTransaction<'a>>>,
     ) -> Vec<Result<TimerId, PostgresError>> {
-        join_all(timers.into_iter().map(Saving::<InTransaction<'_>, TimerId>::save)).await
+        join_all(timers.into_iter().map(Saving::<InTransaction<'a>>::save)).await
     }
 
     /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the
@@ -159,7 +172,7 @@ impl PostgresStore {
     }
 }
 
-/// A transaction in which a timer is saved, from [`PostgresStore::save_in`].
+/// A transaction in which a timer is saved, from [`PostgresStore::save_in`] and [`every_in`](PostgresStore::every_in).
 pub struct InTransaction<'a> {
     store: &'a PostgresStore,
     transaction: &'a Transaction<'a>,
@@ -201,18 +214,49 @@ impl Saving<InTransaction<'_>, Saved> {
 impl<Told> Saving<InTransaction<'_>, Told> {
     async fn save_in(self, replaces: bool) -> Result<(TimerId, Saved)> {
         let Self { to, due, payload: Payload { kind, json }, key, .. } = self;
-        let InTransaction { store, transaction } = to;
+        let payload = json.map_err(PostgresError::Encode)?;
+        to.save(&NewTimer { key, replaces, ..NewTimer::new(TimerId::new(due, 0), kind, payload) }).await
+    }
+}
+
+impl SavingSeries<InTransaction<'_>> {
+    /// Saves the series, and answers what this changes when the transaction commits: see [`save`](SavingSeries::save).
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
+    /// # Errors
+    /// [`PostgresError::KeyTaken`] and [`PostgresError::Text`]: nothing was done, and the transaction can go on. After any other error
+    /// it can only be rolled back.
+    pub async fn save(self) -> Result<Saved, PostgresError> {
+        let now = timestamp(self.to.store.0.owned.any_now_ms());
+        let (to, timer) = self.timer(now, |_, _, _| 0).map_err(|error| match error {
+            Error::Encode(error) => PostgresError::Encode(error),
+            error => PostgresError::Text(error.to_string()),
+        })?;
+        Ok(to.save(&timer).await?.1)
+    }
+}
+
+impl InTransaction<'_> {
+    /// The sequence gives the timer its number.
+    async fn save(&self, timer: &NewTimer) -> Result<(TimerId, Saved)> {
+        let Self { store, transaction } = *self;
+        let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
         text("a kind", kind)?;
-        let payload = json.map_err(PostgresError::Encode)?;
-        check_payload(&payload).map_err(PostgresError::Text)?;
-        let due_ms = millis(due);
+        check_payload(payload).map_err(PostgresError::Text)?;
+        let (due_ms, [rule, missed, stands]) = (id.due_ms, texts(series.as_ref()));
         let parameters = [
             (&due_ms as _, Type::INT8),
-            (&kind as _, Type::TEXT),
-            (&payload as _, Type::BYTEA),
-            (&key as _, Type::TEXT),
-            (&replaces as _, Type::BOOL),
+            (kind as _, Type::TEXT),
+            (payload as _, Type::BYTEA),
+            (key as _, Type::TEXT),
+            (replaces as _, Type::BOOL),
+            (&rule as _, Type::TEXT),
+            (&missed as _, Type::TEXT),
+            (&stands as _, Type::TEXT),
+            (is_over as _, Type::BOOL),
         ];
         let statement = store.0.connections.schema.of(SAVE);
         let row = transaction.query_typed_one(&statement, &parameters).await?;

@@ -234,6 +234,7 @@ impl Runner {
             && let Err(error) = next_run::read(series)
         {
             self.note_unreadable(&attempt.stored, error, wall);
+            self.hand_over(&attempt.stored.kind);
             return self.give_back_for(attempt, UNREADABLE_RULE);
         }
         // A run is not missed because its row was locked, or because it waited for a place.

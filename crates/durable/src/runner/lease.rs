@@ -1,5 +1,6 @@
 //! A store that instances share: the lease and its loss, joining again, and the timers that other instances store.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub(super) struct Share {
     joining: Option<Answered<Owner>>,
     hinting: Option<BoxFuture<'static, Hint>>,
     pub(super) lease: Lease,
+    /// The kinds of series that this owner was found not to read.
+    unread: HashSet<String>,
     /// A load to come within the window: from a place to a time.
     scan: Option<Scan>,
     /// The load under way is one of those.
@@ -79,6 +82,7 @@ impl Share {
             joining: None,
             hinting: None,
             lease: Lease::default(),
+            unread: HashSet::new(),
             scan: None,
             is_scanning: false,
             scanned_from_first: now,
@@ -221,6 +225,15 @@ impl Runner {
         self.disarm_all();
     }
 
+    /// A rule of this kind cannot be read here, and perhaps by another instance.
+    pub(super) fn hand_over(&mut self, kind: &str) {
+        let Some(share) = &mut self.share else { return };
+        self.store.cannot_read(self.owner, kind);
+        if share.unread.insert(kind.to_owned()) {
+            (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some());
+        }
+    }
+
     /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
     fn forget_what_is_near(&mut self) {
         self.disarm_all();
@@ -278,6 +291,7 @@ impl Runner {
                 if let Some(share) = &mut self.share {
                     share.renew_at = Instant::now();
                     share.hinting = None;
+                    share.unread.clear();
                 }
             }
             Err(error) => {
@@ -370,6 +384,19 @@ impl Runner {
         share.is_scanning = true;
         let (limit, kinds) = (self.settings.in_memory, self.kinds_to_load());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
+    }
+
+    /// If the load was a scan, it is made again: nothing else would find its timers before the next renewal.
+    pub(super) fn scan_failed(&mut self, after: Place, until_ms: i64) {
+        let Some(share) = &mut self.share else { return };
+        if std::mem::take(&mut share.is_scanning) {
+            share.scan_for(Scan { after, until_ms: Some(until_ms) });
+        }
+    }
+
+    /// Whether a scan is to come.
+    pub(super) fn has_scan(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.scan.is_some())
     }
 
     /// A load has ended. `new` of its timers were not known.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{ONE_CLOCK_READING, Runner};
 use crate::error::Error;
-use crate::id::timestamp;
+use crate::id::{Place, timestamp};
 use crate::store::{Ask, Loaded, Near};
 
 /// The longest time between two comparisons of the clocks while timers are armed.
@@ -28,6 +28,7 @@ fn in_millis(duration: Duration) -> i64 {
 pub(super) struct LoadAsked {
     /// It starts again at the first timer.
     is_anew: bool,
+    after: Place,
     until_ms: i64,
     /// It is of this kind alone, and not of the window.
     of: Option<&'static str>,
@@ -91,18 +92,19 @@ impl Runner {
     }
 
     fn ask_for(&mut self, ask: Ask, is_anew: bool, of: Option<&'static str>) {
-        let asked = LoadAsked { is_anew, until_ms: ask.until.as_millisecond(), of };
+        let asked = LoadAsked { is_anew, after: ask.after, until_ms: ask.until.as_millisecond(), of };
         self.loading = Some((asked, self.store.clone().load(self.owner, ask)));
     }
 
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((LoadAsked { is_anew, until_ms, of }, _)) = self.loading.take() else { return };
+        let Some((LoadAsked { is_anew, after, until_ms, of }, _)) = self.loading.take() else { return };
         if of.is_none() && answer.as_ref().map_or(true, |loaded| loaded.lost) {
             self.window.load_failed();
         }
         match answer {
             Err(error) => {
                 self.loads_anew |= is_anew;
+                self.scan_failed(after, until_ms);
                 self.failed(&error);
             }
             Ok(loaded) if loaded.lost => self.lose(),
@@ -246,6 +248,7 @@ impl Runner {
                 || !self.ready.is_empty()
                 || !self.again.is_empty()
                 || self.loads_anew
+                || self.has_scan()
                 || self.load_of_one_kind(self.clocks.wall()).is_some();
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };

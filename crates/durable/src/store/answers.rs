@@ -182,7 +182,6 @@ pub enum Move {
 
 /// The answer to [`unbury`](super::Store::unbury).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Taken {
     /// It is stored again. A run of a series has another name now: see [`Store::unbury`](super::Store::unbury).
     Stored(Near),

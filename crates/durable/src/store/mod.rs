@@ -259,6 +259,12 @@ pub trait Store: Send + Sync + 'static {
         std::future::pending()
     }
 
+    /// The owner cannot read the rule of a series of this kind: its program is too old, or its machine lacks data of zones. A shared
+    /// store gives such series to another owner too, from the next renewal on.
+    fn cannot_read(&self, owner: Owner, kind: &str) {
+        let _ = (owner, kind);
+    }
+
     /// Whether a timer is in this owner's part, as far as this instance knows.
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
         let _ = (owner, timer);
@@ -325,6 +331,7 @@ erased! {
         set_clock(clock: Arc<dyn Clock>) -> ();
         damaged() -> u64;
         is_shared() -> bool;
+        cannot_read(owner: Owner, kind: &str) -> ();
         is_mine(owner: Owner, timer: Near) -> bool;
         clock(owner: Owner) -> Option<Timestamp>;
         number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;

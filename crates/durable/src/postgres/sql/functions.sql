@@ -117,34 +117,48 @@ set enable_seqscan = off as $$
     end
 $$;
 
--- Whether the owner of a shard has no handler for a kind. Then a helper begins these timers: see `helps`.
-create function timingwheel.lacks(p_shard smallint, p_kind text) returns boolean language sql stable
+-- Whether the owner of a shard has no handler for a kind, or cannot read rules of its series. Then a helper begins these timers:
+-- see `helps`.
+create function timingwheel.lacks(p_shard smallint, p_kind text, p_is_series boolean) returns boolean language sql stable
 set enable_seqscan = off as $$
     select exists (
         select from timingwheel.shards s join timingwheel.instances o on o.epoch = s.epoch
-        where s.shard = p_shard and p_kind <> all(coalesce(o.kinds, '{}'))
+        where s.shard = p_shard
+            and (p_kind <> all(coalesce(o.kinds, '{}')) or (p_is_series and p_kind = any(o.unread)))
     )
 $$;
 
--- The shards of other instances in which this one helps: their owners have no handler for these kinds, and of the instances that
--- have one, this is the one whose turn it is. Two may take it for theirs for a moment; then the begin decides.
-create function timingwheel.helps(p_epoch bigint) returns table (shard smallint, kinds text[]) language sql stable
+-- The shards of other instances in which this one helps: their owners have no handler for these kinds, or cannot read rules of
+-- these kinds of series. Of the instances that can, this is the one whose turn it is. Two may take it for theirs for a moment;
+-- then the begin decides.
+create function timingwheel.helps(p_epoch bigint) returns table (shard smallint, kinds text[], of_series text[])
+language sql stable
 set jit = off as $$
     with lacking as (
-        select o.epoch, k.kind
+        select o.epoch, k.kind, false as is_series
         from timingwheel.instances me
         -- Mostly all are alike, and this ends here.
         join timingwheel.instances o on o.works and o.kinds is distinct from me.kinds
         cross join lateral unnest(me.kinds) as k (kind)
         where me.epoch = p_epoch and o.epoch <> p_epoch and k.kind <> all(coalesce(o.kinds, '{}'))
+        union all
+        select o.epoch, k.kind, true
+        from timingwheel.instances me
+        join timingwheel.instances o on o.works and o.unread <> '{}'
+        cross join lateral unnest(o.unread) as k (kind)
+        where me.epoch = p_epoch and o.epoch <> p_epoch and k.kind = any(me.kinds) and k.kind <> all(me.unread)
     ), able as (
-        select l.kind, count(*) as total, count(*) filter (where i.epoch < p_epoch) as rank
-        from (select distinct kind from lacking) l join timingwheel.instances i on l.kind = any(i.kinds)
-        group by l.kind
+        select l.kind, l.is_series, count(*) as total, count(*) filter (where i.epoch < p_epoch) as rank
+        from (select distinct kind, is_series from lacking) l
+        join timingwheel.instances i
+            on l.kind = any(i.kinds) and not (l.is_series and l.kind = any(i.unread))
+        group by l.kind, l.is_series
     )
-    select s.shard, array_agg(l.kind)
+    select
+        s.shard, coalesce(array_agg(l.kind) filter (where not l.is_series), '{}'),
+        coalesce(array_agg(l.kind) filter (where l.is_series), '{}')
     from lacking l
-    join able a on a.kind = l.kind
+    join able a on a.kind = l.kind and a.is_series = l.is_series
     join timingwheel.shards s on s.epoch = l.epoch
     where s.shard % a.total = a.rank
     group by s.shard
@@ -179,11 +193,11 @@ begin
 end $$;
 
 -- Renews the lease of an instance, and removes instances that were silent for too long. `helps`: the shards in which it helps;
--- `is_helped`: others have handlers for kinds for which it has none. With `p_from`, `first_due` is the first due time from then
+-- `is_helped`: others have handlers for kinds for which it has none, or may read what it cannot, which are series of `p_unread`. With `p_from`, `first_due` is the first due time from then
 -- on. It does not scan from the beginning: while an old transaction is open, that would read all dead rows, and the lease would
 -- wait. `p_low`: no timer of its shards is due before; `low` is the least that was noted for the shards that it has now.
 create function timingwheel.renew(
-    p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint, p_low bigint,
+    p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint, p_low bigint, p_unread text[],
     out oldest int, out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
     out first_due bigint, out helps smallint[], out is_helped boolean, out low bigint
 ) language plpgsql set jit = off set enable_seqscan = off as $$
@@ -195,6 +209,10 @@ begin
     alive := found;
     if not alive then
         return;
+    end if;
+    update timingwheel.instances set unread = p_unread where epoch = p_epoch and unread <> p_unread;
+    if found then
+        perform pg_notify('timingwheel', 'shares');
     end if;
     if exists (select from timingwheel.instances where expires_at < clock_timestamp())
         or (
@@ -208,7 +226,7 @@ begin
     end if;
     shards := array(select s.shard from timingwheel.shards s where s.epoch = p_epoch order by s.shard);
     helps := array(select h.shard from timingwheel.helps(p_epoch) h order by h.shard);
-    is_helped := exists (
+    is_helped := cardinality(p_unread) > 0 or exists (
         select from timingwheel.instances me join timingwheel.instances i on i.works and i.kinds is distinct from me.kinds
         where me.epoch = p_epoch and not i.kinds <@ me.kinds
     );
@@ -220,10 +238,11 @@ begin
     -- Noted once a minute, and never waited for.
     with noted as (
         select s.shard from timingwheel.shards s
-        where s.epoch = p_epoch and (s.low_ms is null or s.low_ms not between p_low - 60000 and p_low)
+        where s.epoch = p_epoch and p_low is not null
+            and (s.low_ms is null or s.low_ms not between p_low - 60000 and p_low)
         for no key update skip locked
     )
-    update timingwheel.shards s set low_ms = p_low from noted n where s.shard = n.shard and p_low is not null;
+    update timingwheel.shards s set low_ms = p_low from noted n where s.shard = n.shard;
     low := (
         select case when count(s.low_ms) = count(*) then min(s.low_ms) end
         from timingwheel.shards s where s.shard = any(shards || helps)
@@ -461,14 +480,19 @@ begin
     return query
     select s.shard, t.due_ms, t.number, t.first_ms, t.wanted, t.ahead
     from (
-        select o.shard, null::text[] as kinds from timingwheel.shards o where o.epoch = p_epoch
+        select o.shard, null::text[] as kinds, null::text[] as of_series
+        from timingwheel.shards o where o.epoch = p_epoch
         union all
-        select h.shard, h.kinds from timingwheel.helps(p_epoch) h
+        select h.shard, h.kinds, h.of_series from timingwheel.helps(p_epoch) h
     ) s cross join lateral (
         (
             select
                 m.due_ms, m.number, m.first_ms,
-                m.kind = any(p_kinds) and (s.kinds is null or m.kind = any(s.kinds))
+                m.kind = any(p_kinds)
+                    and (
+                        s.kinds is null or m.kind = any(s.kinds)
+                        or (m.rule is not null and m.kind = any(s.of_series))
+                    )
                     and (m.begun_by is null or m.begun_by <> all(v_alive)) as wanted,
                 false as ahead
             from timingwheel.timers m
@@ -530,7 +554,7 @@ begin
                 and m.first_ms = a.first and m.kind = any(p_kinds)
                 and (
                     m.shard = any(v_mine)
-                    or (v_is_one and (m.begun_by = p_epoch or timingwheel.lacks(m.shard, m.kind)))
+                    or (v_is_one and (m.begun_by = p_epoch or timingwheel.lacks(m.shard, m.kind, m.rule is not null)))
                 )
                 and (m.begun_by is null or m.begun_by = p_epoch or not timingwheel.lives(m.begun_by))
             for update skip locked
@@ -586,7 +610,7 @@ begin
             and (
                 t.begun_by = p_epoch
                 or (
-                    (s.epoch = p_epoch or timingwheel.lacks(t.shard, t.kind))
+                    (s.epoch = p_epoch or timingwheel.lacks(t.shard, t.kind, t.rule is not null))
                     and (t.begun_by is null or t.begun_by <> all(v_others))
                 )
             )

@@ -8,6 +8,9 @@
 -- The kinds that the instance has handlers for, sorted. Null for an instance of an older format, which begins nothing more.
 alter table timingwheel.instances add column kinds text[];
 
+-- Of these kinds there are series whose rules it cannot read: it is too old, or lacks data of zones.
+alter table timingwheel.instances add column unread text[] not null default '{}';
+
 -- When a timer of this shard was first due, as far as its owners have seen. A start loads from here, and then what is before.
 alter table timingwheel.shards add column low_ms bigint;
 

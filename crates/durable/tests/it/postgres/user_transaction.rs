@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use timingwheel_durable::{Answer, Backoff, Cancelled, Moved, PostgresError, Run, Saved};
+use timingwheel_calendar::Periodic;
+use timingwheel_durable::{Answer, Backoff, Cancelled, Missed, Moved, PostgresError, Run, Saved};
 
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -91,7 +92,7 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
     for name in ["plain", "fails", "lost"] {
         one.at(soon(10), &Tick::new(name)).save().await.expect("a save");
     }
-    let plan = timingwheel_calendar::Periodic::seconds(1, soon(-10_000));
+    let plan = Periodic::seconds(1, soon(-10_000));
     one.every("series", plan, &Tick::new("series")).save().await.expect("a series");
     let names = async |sql: &tokio_postgres::Client| -> Vec<String> {
         let rows = sql.query("select name from effects order by name", &[]).await.expect("effects");
@@ -216,7 +217,7 @@ async fn after_finish_in_the_next_run_of_a_series_comes_and_nothing_else_is_load
     };
     let one = builder(store(&url).await, Duration::from_secs(600)).on(handler);
     let one = one.start().await.expect("a start");
-    let secondly = timingwheel_calendar::Periodic::seconds(1, soon(0));
+    let secondly = Periodic::seconds(1, soon(0));
     one.every("series", secondly, &Tick::new("series")).save().await.expect("a series");
     until("it runs", async || called.load(Ordering::Relaxed) > 1).await;
     let before = one.stats().loads;
@@ -249,15 +250,9 @@ async fn finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by() {
         .await
         .expect("a start");
     until("it has its shards", async || one.stats().shards == (64, 64)).await;
-    let minutely = timingwheel_calendar::Periodic::seconds(60, soon(-59_500));
+    let minutely = Periodic::seconds(60, soon(-59_500));
     let series = one.every("series", minutely, &Tick::new("series"));
-    let id = series
-        .missed(timingwheel_durable::Missed::none())
-        .save()
-        .await
-        .expect("a series")
-        .id()
-        .expect("a run");
+    let id = series.missed(Missed::none()).save().await.expect("a series").id().expect("a run");
     let mut next = id;
     until("the next run is stored", async || {
         next = one.list(Default::default()).await.expect("a list")[0].timer.id();
@@ -337,5 +332,34 @@ async fn a_transaction_saves_many_timers_and_moves_one_and_a_rollback_leaves_all
     }
     until("the moved one was called", async || calls.names() == ["moved"]).await;
     assert_eq!(one.count().await.expect("counts").stored, 1_000);
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_series_is_saved_in_a_transaction_with_the_same_answers_and_runs_when_that_commits() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let (other, mut sql) = (store(&url).await, client(&url).await);
+    let (seconds, hours) = (Periodic::seconds(1, soon(0)), Periodic::hours(1, soon(0)));
+    let transaction = sql.transaction().await.expect("a transaction");
+    let save = |plan: &Periodic, name| other.every_in(&transaction, "s", *plan, &Tick::new(name));
+    let Ok(Saved::Stored(id)) = save(&hours, "hours").save().await else { panic!("it is new") };
+    assert_eq!(save(&hours, "hours").save().await.expect("a save"), Saved::Kept(id));
+    assert_eq!(
+        save(&hours, "other").missed(Missed::none()).save().await.expect("a save"),
+        Saved::Updated(id)
+    );
+    let replaced = save(&seconds, "seconds").save().await.expect("a save");
+    assert!(matches!(replaced, Saved::Replaced { dropped, .. } if dropped.id() == id), "{replaced:?}");
+    other.save_in(&transaction, soon(86_400_000), &Tick::new("k")).key("k").save().await.expect("a save");
+    let taken = other.every_in(&transaction, "k", hours, &Tick::new("k")).save().await;
+    assert!(matches!(taken, Err(PostgresError::KeyTaken(_))), "{taken:?}");
+    let nameless = other.every_in(&transaction, "", hours, &Tick::new("k")).save().await;
+    assert!(matches!(nameless, Err(PostgresError::Text(_))), "{nameless:?}");
+    transaction.commit().await.expect("a commit");
+    until("two runs were called", async || calls.all().len() >= 2).await;
+    assert_eq!(calls.names()[..2], ["seconds", "seconds"]);
+    let kept = one.every("s", seconds, &Tick::new("seconds")).save().await.expect("a save");
+    assert!(matches!(kept, Saved::Kept(_)), "{kept:?}");
     one.stop(Duration::from_secs(60)).await;
 }

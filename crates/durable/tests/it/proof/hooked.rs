@@ -93,6 +93,10 @@ macro_rules! hooked {
                 self.store.hint(owner)
             }
 
+            fn cannot_read(&self, owner: Owner, kind: &str) {
+                self.store.cannot_read(owner, kind);
+            }
+
             fn is_mine(&self, owner: Owner, timer: Near) -> bool {
                 self.store.is_mine(owner, timer)
             }

@@ -36,6 +36,8 @@ struct Standings {
     /// The mark that the first renewal tells, and where loads began.
     low: Option<Timestamp>,
     loads: Vec<Place>,
+    /// Kinds of series that are not read.
+    unread: Vec<String>,
 }
 
 struct Hints {
@@ -57,6 +59,7 @@ impl Leased {
             locked: HashSet::new(),
             low: None,
             loads: Vec::new(),
+            unread: Vec::new(),
         };
         Self {
             memory: MemoryStore::new(),
@@ -94,6 +97,11 @@ impl Leased {
     /// The first renewal tells this mark.
     pub(crate) fn mark(&self, low: Timestamp) {
         self.state().low = Some(low);
+    }
+
+    /// The kinds of series that an owner has told that it cannot read.
+    pub(crate) fn unread(&self) -> Vec<String> {
+        self.state().unread.clone()
     }
 
     /// Where loads began.
@@ -136,6 +144,10 @@ impl Store for Leased {
     async fn leave(&self, owner: Owner) -> Result<u64, Self::Error> {
         self.state().left.push(owner.epoch);
         self.memory.leave(owner).await
+    }
+
+    fn cannot_read(&self, _: Owner, kind: &str) {
+        self.state().unread.push(kind.to_owned());
     }
 
     fn is_shared(&self) -> bool {
