@@ -337,7 +337,7 @@ impl Life {
                         lock(&up).insert(slot, Up { durable, wire, wheel });
                         return;
                     }
-                    Err(_) => sleep(ms(1_000)).await,
+                    Err(_) => sleep(ms((script.lease_ms / 60).clamp(1_000, 5_000))).await,
                 }
             }
         });

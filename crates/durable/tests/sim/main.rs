@@ -261,6 +261,7 @@ fn the_oracle_notices_what_is_left_out_doubled_and_early() {
 fn a_script_is_replayed_by_name() {
     let Ok(name) = std::env::var("DURABLE_SCRIPT") else { return };
     let script = match name.parse() {
+        Ok(seed) if std::env::var("DURABLE_WEEKS").is_ok() => Script::week(seed),
         Ok(seed) => Script::of(seed),
         Err(_) => {
             let named = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sim/found").join(&name);

@@ -336,8 +336,9 @@ impl Draws {
             0..=8 => Save { by, key, due_in_ms, replaces: self.one_in(2), job },
             9 | 10 => SaveIn { key, due_in_ms, replaces: self.one_in(2), job, holds_ms, commits },
             11..=13 => {
-                let most = (self.span / MINUTE / 20).max(2);
-                let minutes = 1 + self.small(most);
+                // At most two thousand runs: one is like the other.
+                let minutes =
+                    (self.span / MINUTE / 2_000).max(1) + self.small((self.span / MINUTE / 20).max(2));
                 // Its runs do not bury it, so that it goes on.
                 let job = Job {
                     ends: Ends::Done,
