@@ -221,7 +221,8 @@ impl Builder {
         }
         let clock = clock.unwrap_or_else(clock::usual);
         let before = Instant::now();
-        let owner = store.clone().join(lease, !handlers.is_empty()).await?;
+        let told = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let owner = store.clone().join(lease, told).await?;
         let kinds = handlers.keys().copied().collect();
         let shared = Arc::new(Shared::new(clock, owner, kinds));
         // From the first call on, what is due goes by the store's clock.

@@ -42,8 +42,8 @@ pub struct Stats {
     pub damaged: u64,
     /// Timers that were saved here without a handler for their kind, although other kinds have handlers.
     pub saved_unhandled: u64,
-    /// An overdue timer that this instance cannot run, because its kind has no handler here, or its rule cannot be read here.
-    /// Every five minutes the instance looks for one.
+    /// An overdue timer that waits, because no instance that lives has a handler for its kind, or its rule cannot be read here.
+    /// Every five minutes the instance looks for one among its own timers.
     pub unhandled: Option<Unhandled>,
     /// Timers that were cancelled after they had begun, and whose process ended before their handlers did: they are removed, and
     /// not attempted again.

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, State,
-    Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Buried, Counts, Ended, Kinds, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled,
+    State, Store, Stored, Taken, ToBegin, Which,
 };
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
@@ -155,7 +155,7 @@ impl ReadTables for Maps {
     fn counts(&self) -> Result<Counts, Infallible> {
         let [rows, begun, buried] =
             [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
-        Ok(Counts { stored: rows - begun, begun, buried })
+        Ok(Counts { stored: rows - begun, begun, buried, is_estimate: false })
     }
 
     fn heads(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {

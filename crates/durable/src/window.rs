@@ -29,6 +29,11 @@ impl Window {
         Self { end: Place::FIRST, next_due: Some(i64::MIN), load: None }
     }
 
+    /// Nothing is known of the store, and the next load begins here. The owner looks for what is before.
+    pub(crate) const fn after(place: Place) -> Self {
+        Self { end: place, next_due: Some(i64::MIN), load: None }
+    }
+
     /// A timer is stored. Tells whether it is to be armed.
     pub(crate) fn saved(&mut self, near: Near) -> bool {
         if near.place() <= self.end {

@@ -162,7 +162,7 @@ pub(super) async fn unbury(
 pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>> {
     let (first, number, key) = name(which);
     // The SQL function `locked` finds a timer in the same way.
-    let by_name = "select * from timingwheel.timers where shard = ($2 & 63)::smallint and number = $2 \
+    let by_name = "select * from timingwheel.timers where shard = timingwheel.shard_of($2) and number = $2 \
         and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms) and $3::text is null";
     let by_key =
         "select * from timingwheel.timers where key = $3 and $1::bigint is null and $2::bigint is null";
@@ -259,7 +259,7 @@ pub(super) async fn settle(inner: &Inner, owner: Owner, ended: Vec<Ended>) -> Re
 async fn look(inner: &Inner, timer: Near) -> Result<Settled> {
     let places = Places::of(std::iter::once(timer));
     let statement = "select t.* from unnest($1, $2, $3) as a (due, number, first) \
-        join timingwheel.timers t on t.shard = (a.number & 63)::smallint and t.due_ms = a.due \
+        join timingwheel.timers t on t.shard = timingwheel.shard_of(a.number) and t.due_ms = a.due \
             and t.number = a.number and t.first_ms = a.first";
     let rows = inner.connections.ask(statement, &places.parameters()).await?;
     let found = rows.first().and_then(|row| inner.readable(timer.id, standing(row)));

@@ -8,14 +8,6 @@ use super::{PostgresError, Result};
 use crate::id::{Place, TimerId};
 use crate::store::{Failure, Near, Series, SeriesError, State, Stored};
 
-/// How many shards there are: a part of the format.
-pub(super) const SHARDS: u64 = 64;
-
-/// The shard of a timer: the last bits of its number.
-pub(super) const fn shard(unique: u64) -> u64 {
-    unique % SHARDS
-}
-
 /// A number with the sign of the database. [`Store::check`](crate::store::Store::check) refuses numbers from 2^63 on, so a stored
 /// one is never negative.
 pub(super) const fn number(id: TimerId) -> i64 {
@@ -137,16 +129,6 @@ impl Places {
     pub(super) fn parameters(&self) -> [Parameter<'_>; 3] {
         [(&self.dues, Type::INT8_ARRAY), (&self.numbers, Type::INT8_ARRAY), (&self.firsts, Type::INT8_ARRAY)]
     }
-}
-
-/// A set of shards, as bits.
-pub(super) fn shards(shards: &[i16]) -> u64 {
-    shards.iter().fold(0, |mask, shard| mask | 1 << (shard.unsigned_abs() & 63))
-}
-
-/// Whether a timer is in one of these.
-pub(super) const fn is_among(mask: u64, near: Near) -> bool {
-    mask >> shard(near.id.unique) & 1 == 1
 }
 
 /// A row of the timers.

@@ -9,9 +9,8 @@ use tokio_postgres::types::Type;
 
 use super::Inner;
 use super::connections::Listening;
-use super::convert::shard;
 use super::membership::{GIVE_BACK, SOON_MS};
-use crate::id::{TimerId, timestamp};
+use crate::id::timestamp;
 use crate::store::{Hint, Near, Owner};
 
 /// How long hints are gathered before they are told.
@@ -120,8 +119,7 @@ impl Inner {
             {
                 Some((shard, due)) => {
                     hears.once_more.get_or_insert_with(|| Instant::now() + ONCE_MORE);
-                    let near = Near { due_ms: due, id: TimerId { due_ms: due, unique: shard } };
-                    if self.owned.has(owner.epoch, near) {
+                    if self.owned.has(owner.epoch, shard) {
                         let (from, to) = range.unwrap_or((due, due));
                         range = Some((from.min(due), to.max(due)));
                     }
@@ -141,8 +139,9 @@ impl Inner {
     /// notification would hold a lock of the whole server.
     pub(super) fn note(self: &Arc<Self>, near: Near) {
         let due_in = near.due_ms.saturating_sub(self.owned.any_now_ms());
-        if due_in < SOON_MS && !self.owned.is_of_the_only_one(near) {
-            self.tell(shard(near.id.unique), near.due_ms);
+        let shard = self.shards.of(near.id.unique);
+        if due_in < SOON_MS && !self.owned.is_of_the_only_one(shard) {
+            self.tell(shard, near.due_ms);
         }
     }
 

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
-use super::convert::{SHARDS, is_among, shards};
+use super::shards::{AllShards, Shards};
 use super::{Inner, PostgresError, Result, convert, only, options};
 use crate::id::{millis, timestamp};
-use crate::store::{Kinds, Near, Owner, Renewed, Standing};
+use crate::store::{Kinds, Owner, Renewed, Standing};
 
 /// How long an instance that leaves tries to send its hints, and to give back the timers that it has begun.
 pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
@@ -27,10 +27,11 @@ fn lease_ms(lease: Duration) -> i64 {
 }
 
 impl Inner {
-    pub(super) async fn join(&self, lease: Duration, works: bool) -> Result<Owner> {
+    pub(super) async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner> {
         let Inner { connections, options, owned, .. } = self;
         // Of its own generator: the one of each thread may have a seed that a test or a program has set.
         let token = fastrand::Rng::new().i64(..);
+        let names: Vec<&str> = kinds.iter().map(String::as_str).collect();
         let rows = connections
             .ask_for_lease(
                 options.timeout,
@@ -39,14 +40,14 @@ impl Inner {
                     (&lease_ms(lease.min(FIRST_LEASE)), Type::INT8),
                     (&options.name, Type::TEXT),
                     (&options.is_sole, Type::BOOL),
-                    (&works, Type::BOOL),
+                    (&names, Type::TEXT_ARRAY),
                     (&token, Type::INT8),
                 ],
             )
             .await?;
         let row = only(&rows)?;
         let epoch = convert::get::<i64>(row, "epoch")?.cast_unsigned();
-        owned.insert(epoch, token, lease, works);
+        owned.insert(epoch, token, lease, kinds);
         owned.set_clock(epoch, convert::get(row, "now_us")?);
         Ok(Owner { epoch })
     }
@@ -80,6 +81,7 @@ impl Inner {
             good_for: Duration::ZERO,
             clock: None,
             first_due: None,
+            low: None,
             taken: 0,
             shards: (0, 0),
         };
@@ -94,8 +96,9 @@ impl Inner {
             (&self.owned.token(owner.epoch) as _, Type::INT8),
             (&lease as _, Type::INT8),
             (&from as _, Type::INT8),
+            (&own.low_ms as _, Type::INT8),
         ];
-        let statement = "select * from timingwheel.renew($1, $2, $3, $4)";
+        let statement = "select * from timingwheel.renew($1, $2, $3, $4, $5)";
         let rows = match connections.ask_for_lease(limit, statement, &parameters).await {
             // A newer format has other functions.
             Err(error) if error.is_unknown_function() => {
@@ -114,14 +117,18 @@ impl Inner {
             self.hears_no_more(owner).await;
             return Ok(nothing(lost));
         }
-        let shards = shards(&convert::get::<Vec<i16>>(row, "shards")?);
         let now_us = convert::get(row, "now_us")?;
         owned.set_clock(owner.epoch, now_us);
-        let before = owned.set_shards(owner.epoch, shards).unwrap_or(0);
-        let lost = before & !shards;
-        if lost != 0 {
+        let parts = Parts {
+            shards: Shards::of(&convert::get::<Vec<i16>>(row, "shards")?),
+            helps: Shards::of(&convert::get::<Vec<i16>>(row, "helps")?),
+            is_helped: convert::get(row, "is_helped")?,
+        };
+        let shards = parts.shards.clone();
+        let before = owned.set_parts(owner.epoch, parts.clone()).unwrap_or_default();
+        if let Some(lost) = before.shards.first_not_in(&shards) {
             // It may have saved timers into them without telling anybody. Any hint makes the other instances scan.
-            self.tell(u64::from(lost.trailing_zeros()), owned.now_ms(owner.epoch));
+            self.tell(lost, owned.now_ms(owner.epoch));
         }
         // Not all at once.
         let mut again_in = (own.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
@@ -129,15 +136,17 @@ impl Inner {
             let others = Duration::from_millis(u64::try_from(others).unwrap_or(0) + fastrand::u64(5..25));
             again_in = again_in.min(others);
         }
-        let first_due: Option<i64> = convert::get(row, "first_due")?;
+        let [first_due, low] = ["first_due", "low"].map(|name| convert::get::<Option<i64>>(row, name));
+        let is_same = (&before.shards, &before.helps) == (&parts.shards, &parts.helps);
         Ok(Renewed {
-            standing: if before != shards { Standing::Changed } else { Standing::Same },
+            standing: if is_same { Standing::Same } else { Standing::Changed },
             again_in,
             good_for: own.lease * 4 / 5,
             clock: Timestamp::from_microsecond(now_us).ok(),
-            first_due: first_due.map(timestamp),
+            first_due: first_due?.map(timestamp),
+            low: low?.map(timestamp),
             taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
-            shards: if own.works { (shards.count_ones(), 64) } else { (0, 0) },
+            shards: if own.kinds.is_empty() { (0, 0) } else { (shards.count(), self.shards.count()) },
         })
     }
 }
@@ -146,36 +155,56 @@ impl Inner {
 /// nobody has to be told. The rest is spread over all shards.
 pub(super) const SOON_MS: i64 = 120_000;
 
-/// How a number is made up, from its end: the shard, the count, the epoch.
-const SHARD_BITS: u32 = 6;
-const COUNT_BITS: u32 = 30;
+/// How many bits of a number are the count's and the shard's. The epoch's are before.
+const BITS: u32 = 36;
+
+/// The parts of an owner in the timers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    /// Its own shards.
+    pub(super) shards: Shards,
+    /// The shards in which it helps: it begins timers of kinds for which their owner has no handler.
+    pub(super) helps: Shards,
+    /// Others have handlers for kinds for which it has none, and begin these in its shards.
+    is_helped: bool,
+}
+
+impl Parts {
+    pub(super) fn has(&self, shard: u64) -> bool {
+        self.shards.has(shard) || self.helps.has(shard)
+    }
+}
 
 /// The knowledge about one owner.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
     pub(super) lease: Duration,
-    /// It has handlers.
-    pub(super) works: bool,
-    /// A bit for each shard.
-    pub(super) shards: u64,
-    /// The kinds that the owner has handlers for, as it has told when it loaded.
+    /// The kinds that the owner has handlers for.
     kinds: Kinds,
+    pub(super) parts: Parts,
+    /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
+    low_ms: Option<i64>,
     /// The clock of the database in microseconds, at a moment.
     clock: Option<(Instant, i64)>,
 }
 
 /// The owners that have joined by this store: mostly one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OwnedShards {
+    all: AllShards,
     owners: RwLock<HashMap<u64, Owned>>,
     /// Also of owners that are none any more: they may still tell how their attempts ended.
     tokens: RwLock<HashMap<u64, i64>>,
 }
 
 impl OwnedShards {
-    pub(super) fn insert(&self, epoch: u64, token: i64, lease: Duration, works: bool) {
+    pub(super) fn new(all: AllShards) -> Self {
+        Self { all, owners: RwLock::default(), tokens: RwLock::default() }
+    }
+
+    pub(super) fn insert(&self, epoch: u64, token: i64, lease: Duration, kinds: Kinds) {
         self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, token);
-        let of_owner = Owned { lease, works, shards: 0, kinds: Arc::default(), clock: None };
+        let of_owner = Owned { lease, kinds, parts: Parts::default(), low_ms: None, clock: None };
         self.owners.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
     }
 
@@ -202,9 +231,19 @@ impl OwnedShards {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).get_mut(&epoch).map(change)
     }
 
-    /// Returns the shards before.
-    pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> Option<u64> {
-        self.change(epoch, |of_owner| std::mem::replace(&mut of_owner.shards, shards))
+    /// Returns the parts before.
+    pub(super) fn set_parts(&self, epoch: u64, parts: Parts) -> Option<Parts> {
+        self.change(epoch, |of_owner| {
+            if of_owner.parts.shards != parts.shards {
+                of_owner.low_ms = None;
+            }
+            std::mem::replace(&mut of_owner.parts, parts)
+        })
+    }
+
+    /// A load from the beginning has found this as the first due time of its shards.
+    pub(super) fn set_low(&self, epoch: u64, low_ms: i64) {
+        self.change(epoch, |of_owner| of_owner.low_ms = Some(low_ms));
     }
 
     /// The clock of the database showed this a moment ago, so deadlines that are reckoned from it are never too late.
@@ -237,76 +276,77 @@ impl OwnedShards {
         shown.checked_add(passed)
     }
 
-    pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {
-        if self.of(epoch).is_some_and(|of_owner| !Arc::ptr_eq(&of_owner.kinds, kinds)) {
-            self.change(epoch, |of_owner| of_owner.kinds = Arc::clone(kinds));
-        }
+    /// Whether the owner begins timers of this shard, of some kind at least.
+    pub(super) fn has(&self, epoch: u64, shard: u64) -> bool {
+        self.of(epoch).is_some_and(|of_owner| of_owner.parts.has(shard))
     }
 
-    pub(super) fn has(&self, epoch: u64, near: Near) -> bool {
-        self.of(epoch).is_some_and(|of_owner| is_among(of_owner.shards, near))
-    }
-
-    /// Whether the only owner that has joined by this store has the timer. Of several owners, each tells only its own runner.
-    pub(super) fn is_of_the_only_one(&self, near: Near) -> bool {
+    /// Whether the only owner that has joined by this store begins all timers of this shard. Of several owners, each tells only its
+    /// own runner.
+    pub(super) fn is_of_the_only_one(&self, shard: u64) -> bool {
         let owned = self.owners.read().unwrap_or_else(PoisonError::into_inner);
-        owned.len() == 1 && owned.values().all(|of_owner| is_among(of_owner.shards, near))
+        let begins_all = |Owned { parts, .. }: &Owned| parts.shards.has(shard) && !parts.is_helped;
+        owned.len() == 1 && owned.values().all(begins_all)
     }
 
     /// A number of its own for the `count`th timer that the owner saves, with its shard at the end.
     pub(super) fn number(&self, epoch: u64, count: u64, due_in_ms: i64, kind: &str) -> u64 {
         let own = self.of(epoch).filter(|of_owner| due_in_ms < SOON_MS && of_owner.kinds.contains(kind));
-        let shard = match own {
-            Some(of_owner) if of_owner.shards != 0 => {
-                nth_bit(of_owner.shards, count % u64::from(of_owner.shards.count_ones()))
-            }
-            // Evenly spread over the shards.
-            _ => count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58,
-        };
-        let count = count & ((1 << COUNT_BITS) - 1);
-        epoch << (COUNT_BITS + SHARD_BITS) | count << SHARD_BITS | shard
+        let own = own.and_then(|of_owner| of_owner.parts.shards.nth(count));
+        let shard = own.unwrap_or_else(|| self.all.spread(count));
+        let count_bits = BITS - self.all.bits();
+        epoch << BITS | (count & ((1 << count_bits) - 1)) << self.all.bits() | shard
     }
-}
-
-/// The position of the `n`th bit that is set.
-fn nth_bit(mut mask: u64, n: u64) -> u64 {
-    for _ in 0..n {
-        mask &= mask - 1;
-    }
-    u64::from(mask.trailing_zeros()) % SHARDS
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeSet, HashSet};
 
-    use super::super::convert::shard;
     use super::*;
-    use crate::id::TimerId;
+
+    const NOBODY: [&str; 0] = [];
+
+    fn owned<const N: usize>(shards: u32, kinds: [&str; N]) -> OwnedShards {
+        let owned = OwnedShards::new(AllShards::new(shards).expect("a number of shards"));
+        owned.insert(7, 1, Duration::from_secs(1), Arc::new(kinds.map(str::to_owned).into()));
+        owned
+    }
+
+    fn own(shards: &[i16]) -> Parts {
+        Parts { shards: Shards::of(shards), ..Parts::default() }
+    }
 
     #[test]
     fn what_is_due_soon_and_known_is_in_a_shard_of_the_instances_own_and_the_rest_is_spread() {
-        let owned = OwnedShards::default();
-        owned.insert(7, 1, Duration::from_secs(1), true);
-        assert_eq!([1, 0b1010_0001].map(|shards| owned.set_shards(7, shards)), [Some(0), Some(1)]);
-        let kinds: Kinds = Arc::new(BTreeSet::from(["known".to_owned()]));
-        owned.set_kinds(7, &kinds);
-        let shards = |due_in_ms, kind| -> HashSet<u64> {
-            (0..1_000).map(|count| shard(owned.number(7, count, due_in_ms, kind))).collect()
-        };
-        assert_eq!(shards(10, "known"), HashSet::from([0, 5, 7]));
-        assert_eq!(shards(SOON_MS, "known").len(), 64);
-        assert_eq!(shards(10, "unknown").len(), 64);
-        let near = Near::from(TimerId { due_ms: 1, unique: owned.number(7, 9, 10, "known") });
-        assert!(owned.has(7, near) && owned.is_of_the_only_one(near) && !owned.has(8, near));
-        owned.insert(8, 2, Duration::from_secs(1), true);
-        assert!(!owned.is_of_the_only_one(near), "another one's runner does not hear of it");
+        for all in [64, 1_024] {
+            let owned = owned(all, ["known"]);
+            let last = i16::try_from(all).expect("it is small") - 1;
+            owned.set_parts(7, own(&[0, 5, last]));
+            let shard = |number| owned.all.of(number);
+            let shards = |due_in_ms, kind| -> BTreeSet<u64> {
+                (0..20_000).map(|count| shard(owned.number(7, count, due_in_ms, kind))).collect()
+            };
+            assert_eq!(shards(10, "known"), BTreeSet::from([0, 5, u64::from(all) - 1]));
+            assert_eq!(shards(SOON_MS, "known").len(), all as usize);
+            assert_eq!(shards(10, "unknown").len(), all as usize);
+            let near = shard(owned.number(7, 9, 10, "known"));
+            assert!(owned.has(7, near) && owned.is_of_the_only_one(near) && !owned.has(8, near));
+            owned.insert(8, 2, Duration::from_secs(1), Arc::default());
+            assert!(!owned.is_of_the_only_one(near), "another one's runner does not hear of it");
+        }
+    }
+
+    #[test]
+    fn an_owner_whose_shards_have_helpers_tells_them_of_what_it_saves() {
+        let owned = owned(64, ["known"]);
+        owned.set_parts(7, Parts { is_helped: true, ..own(&[3]) });
+        assert!(owned.has(7, 3) && !owned.is_of_the_only_one(3));
     }
 
     #[test]
     fn a_statement_that_may_take_for_ever_is_always_in_time() {
-        let owned = OwnedShards::default();
-        owned.insert(7, 1, Duration::from_secs(1), true);
+        let owned = owned(64, NOBODY);
         owned.set_clock(7, 1_000_000);
         assert!(owned.valid_until_us(7, Duration::from_secs(1)).is_some_and(|until| until >= 2_000_000));
         assert_eq!(owned.valid_until_us(7, Duration::MAX), None);
@@ -314,12 +354,15 @@ mod tests {
 
     #[test]
     fn numbers_are_different_for_each_epoch_and_count_and_have_63_bits() {
-        let owned = OwnedShards::default();
-        let mut seen = HashSet::new();
-        for epoch in [1, 2, 67_108_863] {
-            for count in [0, 1, 63, 64, (1 << COUNT_BITS) - 1] {
-                let number = owned.number(epoch, count, 0, "kind");
-                assert!(number < 1 << 62 && seen.insert(number >> SHARD_BITS), "{epoch} {count}");
+        for all in [64, 1_024] {
+            let owned = owned(all, NOBODY);
+            let mut seen = HashSet::new();
+            for epoch in [1, 2, 67_108_863] {
+                for count in [0, 1, 63, 64, (1 << (BITS - owned.all.bits())) - 1] {
+                    let number = owned.number(epoch, count, 0, "kind");
+                    let is_new = seen.insert(number >> owned.all.bits());
+                    assert!(number < 1 << 62 && is_new, "{epoch} {count}");
+                }
             }
         }
     }

@@ -6,7 +6,7 @@
 // |---|---|
 // | this one | the store |
 // | `changes`, `reads` | saving, cancelling and moving, beginning and ending attempts; reading |
-// | `membership` | joining, renewing the lease, leaving, and which shards this instance owns |
+// | `membership`, `shards` | joining, renewing the lease, leaving, and which shards this instance owns |
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
 // | `connections` | the pool, and statements that do nothing if they arrive too late |
@@ -21,6 +21,7 @@ mod hints;
 mod membership;
 mod options;
 mod reads;
+mod shards;
 mod user_transaction;
 
 use std::collections::HashSet;
@@ -33,16 +34,17 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
 use tokio_postgres::{Row, Socket};
 
-use crate::id::{TimerId, millis};
+use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
-    Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Overdue, Owner, Page, Removal,
+    Renewed, Saved, Settled, Store, Stored, Taken, ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
 use hints::Hints;
 use membership::OwnedShards;
 pub use options::PostgresOptions;
+use shards::AllShards;
 pub use user_transaction::InTransaction;
 
 type Result<T, E = PostgresError> = std::result::Result<T, E>;
@@ -50,8 +52,8 @@ type Result<T, E = PostgresError> = std::result::Result<T, E>;
 /// A store in a PostgreSQL database, from version 12 on. Any number of instances share it: running programs, on one
 /// machine or many. Clones are the same store.
 ///
-/// The timers are divided into 64 shards. One instance owns each shard: see [many instances](crate::many_instances). An
-/// instance that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
+/// The timers are divided into [shards](PostgresOptions::shards). One instance owns each shard: see
+/// [many instances](crate::many_instances). An instance that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
 ///
 /// When a call has answered, it is as durable as the database's `synchronous_commit` makes it. Calls are
 /// statements without preparation, so a pooler may stand between the program and the database.
@@ -77,6 +79,7 @@ struct Inner {
     connections: Connections,
     options: PostgresOptions,
     owned: OwnedShards,
+    shards: AllShards,
     hints: Hints,
     /// Timers whose rows cannot be read: a hand has changed them. They stop no others.
     damaged: Mutex<HashSet<TimerId>>,
@@ -120,11 +123,12 @@ impl PostgresStore {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let connections = Connections::new(&options, tls)?;
-        let prepared = options::prepare(&connections, options.creates);
-        timeout(options.timeout, prepared).await.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
-        let (owned, hints) = (OwnedShards::default(), Hints::default());
+        let prepared = options::prepare(&connections, &options, options.creates);
+        let prepared = timeout(options.timeout, prepared).await;
+        let shards = prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
+        let (owned, hints) = (OwnedShards::new(shards), Hints::default());
         let damaged = Mutex::default();
-        Ok(Self(Arc::new(Inner { connections, options, owned, hints, damaged })))
+        Ok(Self(Arc::new(Inner { connections, options, owned, shards, hints, damaged })))
     }
 
     /// Creates the tables where they are missing, migrates those of an older format, and returns the format. Each step is a
@@ -143,7 +147,7 @@ impl PostgresStore {
         T::TlsConnect: Send + Sync,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        options::prepare(&Connections::new(&options, tls)?, true).await?;
+        options::prepare(&Connections::new(&options, tls)?, &options, true).await?;
         Ok(options::KNOWN)
     }
 
@@ -179,8 +183,8 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner> {
-        self.0.join(lease, has_handlers).await
+    async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner> {
+        self.0.join(lease, kinds).await
     }
 
     async fn leave(&self, owner: Owner) -> Result<u64> {
@@ -200,16 +204,7 @@ impl Store for PostgresStore {
     }
 
     async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded> {
-        let Inner { connections, owned, .. } = &*self.0;
-        owned.set_kinds(owner.epoch, &ask.kinds);
-        let shards = owned.of(owner.epoch).map_or(0, |own| own.shards.count_ones());
-        reads::load(
-            connections,
-            (owner, owned.token(owner.epoch)),
-            &ask,
-            if shards == 0 { 64 } else { shards },
-        )
-        .await
+        reads::load(&self.0, owner, &ask).await
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
@@ -257,7 +252,15 @@ impl Store for PostgresStore {
         reads::list(&self.0, page).await
     }
 
-    /// Reads all rows: some seconds for each ten million timers.
+    async fn series(&self, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+        reads::series(&self.0, owner, after, limit).await
+    }
+
+    async fn overdue(&self, owner: Owner, until: Timestamp, _: Kinds) -> Result<Vec<Overdue>> {
+        reads::overdue(&self.0, owner, until.as_millisecond()).await
+    }
+
+    /// Estimates a table of more than half a gigabyte from a sample of its pages.
     async fn count(&self) -> Result<Counts> {
         reads::count(&self.0.connections).await
     }
@@ -279,7 +282,7 @@ impl Store for PostgresStore {
     }
 
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
-        self.0.owned.has(owner.epoch, timer)
+        self.0.owned.has(owner.epoch, self.0.shards.of(timer.id.unique))
     }
 
     fn clock(&self, owner: Owner) -> Option<Timestamp> {

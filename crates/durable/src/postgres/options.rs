@@ -8,6 +8,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::TargetSessionAttrs;
 
 use super::connections::Connections;
+use super::shards::AllShards;
 use super::{PostgresError, Result};
 
 /// Settings of a [`PostgresStore`](super::PostgresStore).
@@ -21,6 +22,7 @@ pub struct PostgresOptions {
     pub(super) listens: bool,
     pub(super) creates: bool,
     pub(super) schema: Schema,
+    shards: AllShards,
 }
 
 impl PostgresOptions {
@@ -78,6 +80,7 @@ impl PostgresOptions {
             listens: true,
             creates: true,
             schema: Schema::default(),
+            shards: AllShards::default(),
         }
     }
 
@@ -138,15 +141,34 @@ impl PostgresOptions {
         Ok(self)
     }
 
+    /// How many shards the timers are divided into, and so how many instances at the most have timers. This counts when the
+    /// schema is made, and never afterwards: the number is stored in the schema. The default is 64.
+    ///
+    /// An instance reads each of its shards when it loads, and renews its lease in one statement, whatever the number.
+    /// [The page about sizing](crate::sizing) says what more shards cost.
+    ///
+    /// # Errors
+    /// [`PostgresError::Setting`] unless the number is a power of two from 64 to 1,024.
+    pub fn shards(mut self, count: u32) -> Result<Self, PostgresError> {
+        self.shards = AllShards::new(count)?;
+        Ok(self)
+    }
+
     /// The migrations, for this schema, from that to format 1 on. Each is a transaction of its own. The last ends with the
     /// functions, which replace those of older formats.
     #[must_use]
     pub fn migrations(&self) -> Vec<String> {
-        let mut all: Vec<_> = MIGRATIONS.iter().map(|sql| self.schema.of(sql).into_owned()).collect();
+        let mut all: Vec<_> = MIGRATIONS.iter().map(|sql| self.made(sql)).collect();
         if let Some(last) = all.last_mut() {
             last.push_str(&self.schema.of(FUNCTIONS));
         }
         all
+    }
+
+    /// A migration for this schema, and with this number of shards.
+    fn made(&self, migration: &str) -> String {
+        let last = format!("generate_series(64, {} - 1)", self.shards.count());
+        self.schema.of(&migration.replace("generate_series(64, 64 - 1)", &last)).into_owned()
     }
 }
 
@@ -202,11 +224,14 @@ impl Schema {
 }
 
 /// The newest format that this version knows.
-pub(super) const KNOWN: i32 = 2;
+pub(super) const KNOWN: i32 = 3;
 
 /// From each format to the next.
-pub(super) const MIGRATIONS: [&str; KNOWN as usize] =
-    [include_str!("sql/migration_1.sql"), include_str!("sql/migration_2.sql")];
+pub(super) const MIGRATIONS: [&str; KNOWN as usize] = [
+    include_str!("sql/migration_1.sql"),
+    include_str!("sql/migration_2.sql"),
+    include_str!("sql/migration_3.sql"),
+];
 
 /// Of the newest format. They replace those of any other.
 pub(super) const FUNCTIONS: &str = include_str!("sql/functions.sql");
@@ -215,8 +240,12 @@ pub(super) const FUNCTIONS: &str = include_str!("sql/functions.sql");
 const PATIENCE: &str = "set local lock_timeout = '5s'";
 
 /// Creates the tables where they are missing, and migrates them. Tables of a newer format are left as they are, if they work with
-/// this version.
-pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<()> {
+/// this version. Returns how many shards there are.
+pub(super) async fn prepare(
+    connections: &Connections,
+    options: &PostgresOptions,
+    creates: bool,
+) -> Result<AllShards> {
     let mut object = connections.get().await?;
     let encoding: String = object.query_typed_one("show server_encoding", &[]).await?.try_get(0)?;
     if encoding != "UTF8" {
@@ -237,7 +266,7 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
             let has_schema = has_schema(connections, &*transaction).await?;
             // Whoever has a schema to use may lack the right to create one.
             let sql = if has_schema { sql.replacen(CREATE, "", 1) } else { (*sql).to_owned() };
-            transaction.batch_execute(&connections.schema.of(&sql)).await?;
+            transaction.batch_execute(&options.made(&sql)).await?;
             if next + 1 == KNOWN {
                 transaction.batch_execute(&connections.schema.of(FUNCTIONS)).await?;
             }
@@ -245,7 +274,11 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
         }
         transaction.commit().await?;
     }
-    allow(found)
+    allow(found)?;
+    // Whoever only saves may not read the table of shards.
+    let last = connections.schema.of("select timingwheel.shard_of(-1)");
+    let last: i16 = object.query_typed_one(&last, &[]).await?.try_get(0)?;
+    AllShards::new(u32::from(last.unsigned_abs()) + 1)
 }
 
 /// Whether this version works with the tables.

@@ -5,22 +5,26 @@ use tokio_postgres::types::Type;
 
 use super::connections::{Connections, Parameter};
 use super::convert::{get, id, last_number, near, standing, stored};
-use super::{Inner, Result};
+use super::shards::AllShards;
+use super::{Inner, Result, only};
 use crate::id::{Place, timestamp};
-use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
+use crate::store::{Ask, Buried, Counts, Loaded, Near, Overdue, Owner, Page, State, Stored};
+
+/// Timers that are saved after their due time are mostly due within this long before now.
+const GRACE_MS: i64 = 60_000;
 
 /// At least this many rows of each shard are asked for, unless the limit is less.
 const LEAST: usize = 64;
 
-pub(super) async fn load(
-    connections: &Connections,
-    (owner, token): (Owner, Option<i64>),
-    ask: &Ask,
-    shards: u32,
-) -> Result<Loaded> {
+pub(super) async fn load(inner: &Inner, owner: Owner, ask: &Ask) -> Result<Loaded> {
+    let Inner { connections, owned, shards, .. } = inner;
     let limit = ask.limit.max(1);
+    let parts = owned.of(owner.epoch).map(|of_owner| of_owner.parts).unwrap_or_default();
+    let count = parts.shards.count() + parts.helps.count();
+    let count = if count == 0 { shards.count() } else { count };
     // From each shard twice its part of the limit, because some shards have more timers than others.
-    let of_each = (limit.saturating_mul(2) / shards.max(1) as usize).max(LEAST).min(limit);
+    let of_each = (limit.saturating_mul(2) / count as usize).max(LEAST).min(limit);
+    let token = owned.token(owner.epoch);
     let until = Place::last_of(ask.until).due_ms;
     let (epoch, after, after_number) = (owner.epoch.cast_signed(), ask.after.due_ms, last_number(ask.after));
     // One more of each, to see whether it is all.
@@ -62,7 +66,7 @@ pub(super) async fn load(
         } else {
             // This shard has more timers than were asked for.
             ahead.push(timer.place());
-            let last = last_of(&found, shard);
+            let last = last_of(&found, *shards, shard);
             bound = Some(bound.map_or(last, |bound: Place| bound.min(last)));
         }
     }
@@ -70,6 +74,11 @@ pub(super) async fn load(
         return Ok(Loaded::lost());
     }
     found.sort_unstable_by_key(|(timer, _)| timer.place());
+    if ask.after == Place::FIRST {
+        let first = found.iter().find(|(_, is_wanted)| *is_wanted).map(|(timer, _)| timer.due_ms);
+        let recent = owned.now_ms(owner.epoch).saturating_sub(GRACE_MS).min(until);
+        owned.set_low(owner.epoch, first.map_or(recent, |first| first.min(recent)));
+    }
     let mut end = bound.unwrap_or_else(|| ask.after.max(Place::last_of(ask.until)));
     let mut timers = Vec::new();
     let mut looked_at = 0;
@@ -89,10 +98,64 @@ pub(super) async fn load(
 }
 
 /// The place of the last timer that was found in a shard.
-fn last_of(found: &[(Near, bool)], shard: i16) -> Place {
-    let of_shard = |timer: &Near| super::convert::shard(timer.id.unique) == u64::from(shard.unsigned_abs());
+fn last_of(found: &[(Near, bool)], shards: AllShards, shard: i16) -> Place {
+    let of_shard = |timer: &Near| shards.of(timer.id.unique) == u64::from(shard.unsigned_abs());
     let last = found.iter().rev().find(|(timer, _)| of_shard(timer));
     last.map_or(Place::FIRST, |(timer, _)| timer.place())
+}
+
+/// The columns of a timer, without what may be large.
+const HEAD: &str = "due_ms, number, first_ms, begun_by, attempts, crashes, kind, key, rule, missed, standing, \
+    null::int[] as failed, null::text[] as errors, ending, version, ''::bytea as payload";
+
+/// Those in its own shards.
+pub(super) async fn series(inner: &Inner, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+    let statement = format!(
+        "select t.* from timingwheel.shards s cross join lateral ( \
+            select {HEAD} from timingwheel.timers \
+            where shard = s.shard and rule is not null and (due_ms, number) > ($2, $3) \
+            order by due_ms, number limit $4 \
+        ) t where s.epoch = timingwheel.instance($1, $5) order by t.due_ms, t.number limit $4"
+    );
+    let parameters: [Parameter<'_>; 5] = [
+        (&owner.epoch.cast_signed(), Type::INT8),
+        (&after.due_ms, Type::INT8),
+        (&last_number(after), Type::INT8),
+        (&i64::try_from(limit).unwrap_or(i64::MAX), Type::INT8),
+        (&inner.owned.token(owner.epoch), Type::INT8),
+    ];
+    let rows = inner.connections.ask(&statement, &parameters).await?;
+    // One that cannot be read is reported when it is listed or begun.
+    Ok(rows.iter().filter_map(|row| standing(row).ok()).collect())
+}
+
+/// How many timers of each shard are looked at, and how many are told, if they are overdue.
+const MOST_OVERDUE: i64 = 100;
+
+/// Those in its own shards.
+pub(super) async fn overdue(inner: &Inner, owner: Owner, until: i64) -> Result<Vec<Overdue>> {
+    let statement = format!(
+        "with handled as (select coalesce(array_agg(k), '{{}}') as kinds \
+            from timingwheel.instances i cross join lateral unnest(i.kinds) k), \
+        found as (select t.*, t.kind = any(h.kinds) as is_handled \
+            from handled h cross join timingwheel.shards s cross join lateral ( \
+                select {HEAD} from timingwheel.timers \
+                where shard = s.shard and due_ms <= $2 order by due_ms, number limit $3 \
+            ) t where s.epoch = timingwheel.instance($1, $4) and t.begun_by is null) \
+        select * from found where rule is not null or not is_handled order by due_ms, number limit $3"
+    );
+    let parameters: [Parameter<'_>; 4] = [
+        (&owner.epoch.cast_signed(), Type::INT8),
+        (&until, Type::INT8),
+        (&MOST_OVERDUE, Type::INT8),
+        (&inner.owned.token(owner.epoch), Type::INT8),
+    ];
+    let rows = inner.connections.ask(&statement, &parameters).await?;
+    let overdue = |row| -> Result<Overdue> {
+        let Stored { timer, kind, series, .. } = standing(row)?;
+        Ok(Overdue { timer, kind, series, is_handled: get(row, "is_handled")? })
+    };
+    Ok(rows.iter().filter_map(|row| overdue(row).ok()).collect())
 }
 
 /// Leaves out timers that cannot be read, and goes on behind them.
@@ -135,25 +198,43 @@ async fn rows_of(connections: &Connections, page: &Page) -> Result<Vec<Row>> {
         return connections.ask(statement, &parameters).await;
     }
     let statement = if page.only_series {
-        "select * from timingwheel.timers \
-            where rule is not null and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
-            order by due_ms, number limit $4"
-    } else {
-        "select t.* from generate_series(0, 63) s cross join lateral ( \
+        "select t.* from timingwheel.shards s cross join lateral ( \
             select * from timingwheel.timers \
-            where shard = s and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            where shard = s.shard and rule is not null and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            order by due_ms, number limit $4 \
+        ) t order by t.due_ms, t.number limit $4"
+    } else {
+        "select t.* from timingwheel.shards s cross join lateral ( \
+            select * from timingwheel.timers \
+            where shard = s.shard and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
             order by due_ms, number limit $4 \
         ) t order by t.due_ms, t.number limit $4"
     };
     connections.ask(statement, &parameters).await
 }
 
-/// Reads all of them.
+/// Up to this many pages of a table are counted: half a gigabyte. Of a larger one, about so many are sampled.
+const MOST_PAGES: i64 = 65_536;
+const SAMPLED: i64 = 16_384;
+
+/// Counts small tables, and estimates large ones from a sample of their pages: to read a table of thirty million rows takes longer
+/// than a call may.
 pub(super) async fn count(connections: &Connections) -> Result<Counts> {
-    let statement = "select count(*) filter (where begun_by is null) as stored, count(begun_by) as begun, \
-        (select count(*) from timingwheel.buried) as buried from timingwheel.timers";
-    let rows = connections.ask(statement, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(Counts::default()) };
-    let count = |name| get::<i64>(row, name).map(i64::cast_unsigned);
-    Ok(Counts { stored: count("stored")?, begun: count("begun")?, buried: count("buried")? })
+    let pages = "select pg_relation_size('timingwheel.timers') / current_setting('block_size')::int as timers, \
+        pg_relation_size('timingwheel.buried') / current_setting('block_size')::int as buried";
+    let rows = connections.ask(pages, &[]).await?;
+    let percent = |name| -> Result<f32> {
+        let pages: i64 = get(only(&rows)?, name)?;
+        #[allow(clippy::cast_precision_loss, reason = "of an estimate")]
+        Ok(if pages <= MOST_PAGES { 100.0 } else { SAMPLED as f32 * 100.0 / pages as f32 })
+    };
+    let (timers, buried) = (percent("timers")?, percent("buried")?);
+    let statement = "select (count(*) * 100 / $1)::bigint as timers, (count(begun_by) * 100 / $1)::bigint as begun, \
+            (select (count(*) * 100 / $2)::bigint from timingwheel.buried tablesample system ($2)) as buried \
+        from timingwheel.timers tablesample system ($1)";
+    let rows = connections.ask(statement, &[(&timers, Type::FLOAT4), (&buried, Type::FLOAT4)]).await?;
+    let count = |name| get::<i64>(only(&rows)?, name).map(i64::cast_unsigned);
+    let (all, begun) = (count("timers")?, count("begun")?);
+    let is_estimate = timers.min(buried) < 100.0;
+    Ok(Counts { stored: all.saturating_sub(begun), begun, buried: count("buried")?, is_estimate })
 }

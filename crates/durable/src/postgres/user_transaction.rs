@@ -14,8 +14,7 @@ use crate::save::Saving;
 use crate::store::{Removal, Saved, Which, check_key, check_payload};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
-const SAVE: &str = "with n as (select (1::bigint << 62) | (nextval('timingwheel.numbers') << 6) \
-        | floor(random() * 64)::bigint as number), \
+const SAVE: &str = "with n as (select timingwheel.next_number() as number), \
     s as (select n.number, s.* from n, \
         timingwheel.save_one($1, n.number, $2, $3, $4, null, null, null, $5, false) s) \
     select s.*, case when answer in (0, 2, 5) then timingwheel.hint(number, $1) end from s";
@@ -62,8 +61,8 @@ impl PostgresStore {
     /// Cancels a timer in a transaction, by its id or its key. It is gone when that commits.
     ///
     /// Until then the timer's row is locked. Nobody begins the timer meanwhile. If it has begun, its result waits for the
-    /// transaction, and up to a second longer. So keep such a transaction short. [`Cancelled::Running`] may be answered up to a
-    /// tenth of a second before the handler is called.
+    /// transaction, and then at most as long again, and no more than a second. So keep such a transaction short.
+    /// [`Cancelled::Running`] may be answered up to a tenth of a second before the handler is called.
     ///
     /// **Change your own rows first, and the timer last**, in each transaction: here, with `save_in` under a key, and with
     /// [`Run::finish_in`]. If a handler locks an order and then its timer, and a request locks the timer and then the order, each
@@ -253,7 +252,7 @@ impl Run {
                 // It is locked now, and changes no more.
                 3 => {
                     let look = schema.of("select * from timingwheel.timers \
-                         where shard = ($1 & 63)::smallint and due_ms = $2 and number = $1");
+                         where shard = timingwheel.shard_of($1) and due_ms = $2 and number = $1");
                     let parameters = [(&number as _, Type::INT8), (&timer.due_ms as _, Type::INT8)];
                     let rows = transaction.query_typed(&look, &parameters).await?;
                     let row = standing(rows.first().ok_or(PostgresError::Lost)?)?;

@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 
 use crate::id::TimerId;
 use crate::store::{
-    Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
-    Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Kinds, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store,
+    Stored, Taken, ToBegin, Which,
 };
 use crate::tables::ReadTables;
 pub use error::RedbError;

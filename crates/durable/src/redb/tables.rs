@@ -334,7 +334,8 @@ impl RedbReads {
 impl ReadTables for RedbReads {
     fn counts(&self) -> Result<Counts> {
         let begun = self.begun.len()?;
-        Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
+        let (stored, buried) = (self.timers.len()?.saturating_sub(begun), self.buried.len()?);
+        Ok(Counts { stored, begun, buried, is_estimate: false })
     }
 
     fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {

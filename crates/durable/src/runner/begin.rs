@@ -165,6 +165,7 @@ impl Runner {
     /// The wall clock has shown `wall` just now.
     fn has_begun(&mut self, near: Near, answer: Begun, wall: Timestamp) {
         let id = near.id();
+        let held_since = if answer == Begun::Locked { None } else { self.put_off.is_free(id) };
         let stored = match answer {
             Begun::Yours(stored) => stored,
             Begun::Gone => {
@@ -176,7 +177,7 @@ impl Runner {
                 self.shared.events.removed(id);
                 return self.has_not_begun(id);
             }
-            Begun::Locked => return self.put_off_begin(near),
+            Begun::Locked => return self.put_off_begin(near, wall),
             Begun::Lost => {
                 self.has_not_begun(id);
                 return self.lose();
@@ -186,7 +187,7 @@ impl Runner {
         let is_mine = matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch);
         let attempt = self.attempt(stored).filter(|_| is_mine);
         let Some(attempt) = attempt else { return self.has_not_begun(id) };
-        self.come_up(attempt, wall);
+        self.come_up(attempt, wall, held_since);
     }
 
     /// `None` never happens: only kinds with a handler are loaded.
@@ -195,8 +196,9 @@ impl Runner {
         Some(Attempt { stored, epoch: self.owner.epoch, series_before: None, unreadable: None, handler })
     }
 
-    /// The timer has begun: calls its handler, unless there is a reason not to.
-    fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp) {
+    /// The timer has begun: calls its handler, unless there is a reason not to. If somebody held its row, it was found so at
+    /// `held_since`.
+    fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp, held_since: Option<Timestamp>) {
         let (id, crashes) = (attempt.id(), attempt.stored.crashes);
         // Others may have it by now, the clock was set back, or it was cancelled since it began.
         let is_early = attempt.stored.timer.due() > wall;
@@ -232,7 +234,8 @@ impl Runner {
                 return self.end_uncalled(attempt, End::Anew);
             }
             let due = if number == 1 {
-                next_run::occurs(&series, scheduled, wall)
+                // A run is not missed because its row was locked.
+                next_run::occurs(&series, scheduled, held_since.map_or(wall, |since| since.min(wall)))
             } else {
                 Due::Run(next_run::occurs_again(&series, scheduled))
             };

@@ -15,9 +15,10 @@ use super::Runner;
 use super::settle::occurrence;
 use crate::error::Error;
 use crate::health::Unhandled;
+use crate::id::Place;
 use crate::next_run;
 use crate::shared::Shared;
-use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Owner, Page, Settled, State, Stored};
+use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Overdue, Owner, Settled, State, Stored};
 
 /// How often overdue timers are looked at.
 const OVERDUE: Duration = Duration::from_secs(300);
@@ -28,11 +29,8 @@ const SERIES: Duration = Duration::from_secs(86_400);
 /// How long a timer is overdue before it counts as one that nobody handles.
 const LATE: SignedDuration = SignedDuration::from_mins(2);
 
-/// How many timers are asked for at a time.
-const PAGE: usize = 100;
-
-/// How many overdue timers are looked at in all: those with a handler go.
-const MOST_OVERDUE: usize = 1_000;
+/// How many series are asked for at a time.
+const PAGE: usize = 1_000;
 
 pub(super) struct Inspections {
     series_at: Instant,
@@ -147,24 +145,15 @@ impl Inspection {
 
     /// The runs that were planned anew.
     async fn look_at_series(&self) -> Result<Vec<Near>, Error> {
-        let mut page = Some(Page { only_series: true, limit: PAGE, ..Page::default() });
-        let mut planned_anew = Vec::new();
+        let (mut planned_anew, mut after) = (Vec::new(), Place::FIRST);
         // A stop waits for the page that is asked for, and for no more.
-        while !self.is_stopping.load(Ordering::Acquire)
-            && let Some(series) = self.next(&mut page).await?
-        {
+        while !self.is_stopping.load(Ordering::Acquire) {
+            let series = self.store.clone().series(self.owner, after, PAGE).await?;
+            let Some(last) = series.last() else { break };
+            after = last.timer.place();
             planned_anew.extend(self.plan_anew(&series).await?);
         }
         Ok(planned_anew)
-    }
-
-    /// The timers of this page, which becomes the next one. `None` after the last.
-    async fn next(&self, page: &mut Option<Page>) -> Result<Option<Vec<Stored>>, Error> {
-        let Some(asked) = page.take() else { return Ok(None) };
-        let timers = self.store.clone().list(asked.clone()).await?;
-        let last = timers.last().filter(|_| timers.len() == PAGE);
-        *page = last.map(|last| Page { after: last.timer.place(), ..asked });
-        Ok(Some(timers))
     }
 
     /// Plans again the runs that their rule would no longer plan.
@@ -195,27 +184,19 @@ impl Inspection {
         Ok(nears)
     }
 
-    /// The first timer that is overdue by minutes, and of a kind without a handler here.
+    /// The first timer that is overdue by minutes, and of a kind that nobody handles, or has a rule that cannot be read here.
     async fn unhandled(&self) -> Result<Option<Unhandled>, Error> {
-        let now = self.shared.now();
-        let mut page = Some(Page { limit: PAGE, ..Page::default() });
-        for _ in 0..MOST_OVERDUE / PAGE {
-            if self.is_stopping.load(Ordering::Acquire) {
-                // Nothing new is known.
-                return Ok(self.shared.stats().unhandled.clone());
-            }
-            let Some(timers) = self.next(&mut page).await? else { break };
-            for Stored { timer, kind, series, state, .. } in &timers {
-                let overdue = now.duration_since(timer.due());
-                if overdue < LATE {
-                    return Ok(None);
-                }
-                let rule = series.as_ref().and_then(|series| next_run::read(series).err());
-                if *state == State::Stored && (rule.is_some() || !self.kinds.contains(kind)) {
-                    return Ok(Some(Unhandled::new(kind, rule, overdue)));
-                }
-            }
+        if self.is_stopping.load(Ordering::Acquire) {
+            // Nothing new is known.
+            return Ok(self.shared.stats().unhandled.clone());
         }
-        Ok(None)
+        let now = self.shared.now();
+        let until = now.checked_sub(LATE).unwrap_or(Timestamp::MIN);
+        let overdue = self.store.clone().overdue(self.owner, until, self.kinds.clone()).await?;
+        Ok(overdue.into_iter().find_map(|Overdue { timer, kind, series, is_handled }| {
+            let rule = series.as_ref().and_then(|series| next_run::read(series).err());
+            let is_unhandled = rule.is_some() || !is_handled;
+            is_unhandled.then(|| Unhandled::new(&kind, rule, now.duration_since(timer.due())))
+        }))
     }
 }

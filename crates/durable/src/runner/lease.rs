@@ -198,6 +198,9 @@ impl Runner {
         }
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
+            self.begin_at(renewed.low);
+            // The owner before may have planned series by other zone data.
+            self.inspects_now();
         } else {
             self.scan_for_what_others_saved(has_scanned, renewed.first_due);
         }
@@ -230,6 +233,14 @@ impl Runner {
         }
     }
 
+    /// Of the timers that are loaded anew, those from here on come first: before it there may be many that are deleted.
+    fn begin_at(&mut self, low: Option<Timestamp>) {
+        let (Some(low), Some(share)) = (low, &mut self.share) else { return };
+        let before = low.as_millisecond().saturating_sub(1);
+        self.window = Window::after(Place { due_ms: before, unique: u64::MAX });
+        share.scan_for(Scan { after: Place::FIRST, until_ms: Some(before) });
+    }
+
     /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
     fn join_again(&mut self) {
         let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
@@ -240,7 +251,7 @@ impl Runner {
         let Some(share) = &mut self.share else { return };
         share.lease.set(None);
         if self.stopping.is_none() {
-            share.joining = Some(self.store.clone().join(self.settings.lease, !self.handlers.is_empty()));
+            share.joining = Some(self.store.clone().join(self.settings.lease, self.kinds.clone()));
         } else {
             // Only the ends of attempts are left to be told.
             share.renew_at = Instant::now() + self.settings.lease;

@@ -1,8 +1,11 @@
 //! Live timers (begun or about to), notices that wait for them, and timers that somebody else holds for a moment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
+use jiff::Timestamp;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -59,60 +62,122 @@ impl Attempt {
     }
 }
 
-/// How long after the answer the store is asked again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How long the runner waits before it asks the store again for a timer that somebody holds. Then twice as long, and so on: most
+/// transactions end within milliseconds.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+/// It waits no longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Timers that somebody else holds in the store for a moment: the store is asked again after a second.
+/// Timers that somebody else holds in the store for a moment. The store is asked for each again, soon and then less often.
 #[derive(Default)]
 pub(super) struct PutOff {
-    /// When the store is asked again, at the latest.
-    pub(super) at: Option<Instant>,
-    /// Live timers that a failed call may have begun.
-    begins: Vec<Near>,
-    ends: Vec<Ended>,
+    held: HashMap<TimerId, Held>,
+    /// The questions that wait, by when they are asked again.
+    again: BTreeMap<Instant, Vec<Question>>,
+}
+
+/// A timer that was held when it was asked for last.
+struct Held {
+    /// What the wall clock showed when it was found held first.
+    since: Timestamp,
+    /// How long the next wait is.
+    wait: Duration,
+}
+
+enum Question {
+    /// A live timer that a failed call may have begun.
+    Begin(Near),
+    End(Ended),
 }
 
 impl PutOff {
+    /// When the next of them is asked for.
+    pub(super) fn at(&self) -> Option<Instant> {
+        Some(*self.again.first_key_value()?.0)
+    }
+
+    /// Somebody holds the timer. Returns when the store is to be asked for it again.
+    fn wait_for(&mut self, id: TimerId, now: Timestamp) -> Instant {
+        let held = self.held.entry(id).or_insert(Held { since: now, wait: FIRST_WAIT });
+        let wait = held.wait;
+        held.wait = (wait * 2).min(LONGEST_WAIT);
+        Instant::now() + wait
+    }
+
+    /// Nobody holds the timer, or it is no longer asked for. Returns since when it was held, if it was.
+    pub(super) fn is_free(&mut self, id: TimerId) -> Option<Timestamp> {
+        // There are seldom any, and an empty map would hash the id all the same.
+        if self.held.is_empty() {
+            return None;
+        }
+        self.held.remove(&id).map(|held| held.since)
+    }
+
+    /// As after a loss of all that this instance has.
+    pub(super) fn all_are_free(&mut self) {
+        self.held.clear();
+    }
+
     /// An end was not stored, because somebody holds its timer.
-    pub(super) fn end(&mut self, ended: Ended) {
-        self.ends.push(ended);
-        self.at.get_or_insert_with(|| Instant::now() + AGAIN);
+    pub(super) fn end(&mut self, ended: Ended, now: Timestamp) {
+        let at = self.wait_for(ended.timer.id(), now);
+        self.again.entry(at).or_default().push(Question::End(ended));
+    }
+
+    /// The store has refused an end.
+    pub(super) fn refused(&mut self, ended: Ended) {
+        let at = Instant::now() + LONGEST_WAIT;
+        self.again.entry(at).or_default().push(Question::End(ended));
     }
 }
 
 impl Runner {
     /// A timer was not begun, because somebody holds it.
-    pub(super) fn put_off_begin(&mut self, near: Near) {
-        let may_begin = self.may_begin();
-        match self.live.get_mut(&near.id()) {
+    pub(super) fn put_off_begin(&mut self, near: Near, now: Timestamp) {
+        let (id, may_begin) = (near.id(), self.may_begin());
+        if !may_begin {
+            self.put_off.is_free(id);
+            return self.has_not_begun(id);
+        }
+        let at = self.put_off.wait_for(id, now);
+        if let Some(Live::Beginning { may_have_begun: true }) = self.live.get_mut(&id) {
             // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
-            Some(Live::Beginning { may_have_begun: true }) if may_begin => {
-                self.put_off.begins.push(near);
-                self.put_off.at.get_or_insert_with(|| Instant::now() + AGAIN);
-            }
+            self.put_off.again.entry(at).or_default().push(Question::Begin(near));
+        } else {
             // It takes no handler's place while it waits.
-            _ => {
-                self.has_not_begun(near.id());
-                if may_begin {
-                    self.arm_at(near, Instant::now() + AGAIN);
-                }
-            }
+            self.has_not_begun(id);
+            self.arm_at(near, at);
         }
     }
 
     /// Asks again, if it is time.
     pub(super) fn take_up(&mut self) {
-        if self.put_off.at.is_some_and(|at| at <= Instant::now()) {
-            let PutOff { at: _, begins, ends } = std::mem::take(&mut self.put_off);
-            self.again.extend(begins);
-            self.ends.extend(ends);
+        let now = Instant::now();
+        while let Some(first) = self.put_off.again.first_entry().filter(|first| *first.key() <= now) {
+            for question in first.remove() {
+                match question {
+                    Question::Begin(near) => self.again.push(near),
+                    Question::End(ended) => self.ends.push(ended),
+                }
+            }
         }
     }
 
     /// Forgets timers that a failed call may have begun. The next owner finds them.
     pub(super) fn forget_what_may_have_begun(&mut self) {
-        let put_off = std::mem::take(&mut self.put_off.begins);
-        for near in std::mem::take(&mut self.again).into_iter().chain(put_off) {
+        let mut begins = std::mem::take(&mut self.again);
+        self.put_off.again.retain(|_, questions| {
+            questions.retain(|question| match question {
+                Question::Begin(near) => {
+                    begins.push(*near);
+                    false
+                }
+                Question::End(_) => true,
+            });
+            !questions.is_empty()
+        });
+        for near in begins {
+            self.put_off.is_free(near.id());
             self.has_not_begun(near.id());
         }
     }

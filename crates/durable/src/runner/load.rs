@@ -151,6 +151,7 @@ impl Runner {
     }
 
     pub(super) fn disarm(&mut self, near: Near) {
+        self.put_off.is_free(near.id());
         if let Some(key) = self.keys.remove(&near) {
             self.armed.try_remove(&key);
         }
@@ -163,6 +164,7 @@ impl Runner {
         self.keys.clear();
         self.ready.clear();
         self.alone.clear();
+        self.put_off.all_are_free();
     }
 
     /// If there are too many timers in memory, leaves the last ones to a later load.
@@ -238,7 +240,7 @@ impl Runner {
             next = if waits { until } else { next.max(until) };
         }
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at.into_iter().chain(self.suspect_at()).chain(self.next_renewal()) {
+        for at in self.put_off.at().into_iter().chain(self.suspect_at()).chain(self.next_renewal()) {
             next = next.min(at);
         }
         if self.has_wheel_ended {

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::begin::UNREADABLE_RULE;
 use super::live::{Attempt, Ending, Live};
-use super::{ANSWERS_AT_A_TIME, Outcome, Runner};
+use super::{ANSWERS_AT_A_TIME, Command, Outcome, Runner};
 use crate::error::{Error, cut, with_causes};
 use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::next_run::{self, Next};
-use crate::store::{Change, Ended, Near, Put, Series, Settled, Stored};
+use crate::store::{Change, Ended, Near, Put, Series, Settled, Stored, Which};
 
 /// How an attempt ended. What becomes of the timer also depends on its row, which others may have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,7 +222,7 @@ impl Runner {
             return self.end(ending);
         }
         self.live.insert(ended.timer.id(), Live::Ending(ending));
-        self.put_off.end(ended);
+        self.put_off.refused(ended);
     }
 
     /// Takes in some of the answers. In between, the runner settles more.
@@ -234,12 +234,14 @@ impl Runner {
     }
 
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
+        if answer != Settled::Locked {
+            self.put_off.is_free(ended.timer.id());
+        }
         match answer {
             Settled::Done => self.has_ended(&ended),
-            // It ended by a call whose answer was lost, or in a transaction of its handler. Only that handler knows the next
-            // run of the series.
+            // It ended by a call whose answer was lost, or in a transaction of its handler.
             Settled::Gone => {
-                self.loads_anew |= ended.change.put().is_some();
+                self.find_next_run(&ended);
                 self.has_ended(&ended);
             }
             Settled::Lost => {
@@ -251,9 +253,24 @@ impl Runner {
                     self.lose();
                 }
             }
-            Settled::Locked => self.put_off.end(ended),
+            Settled::Locked => self.put_off.end(ended, self.clocks.wall()),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
+    }
+
+    /// The handler may have planned the next run of its series, so the store is asked for it.
+    fn find_next_run(&self, ended: &Ended) {
+        let Some(Live::Ending(Ending { attempt, .. })) = self.live.get(&ended.timer.id()) else { return };
+        let Stored { series: Some(_), key: Some(key), .. } = &*attempt.stored else { return };
+        let (store, sender, which) = (self.store.clone(), self.sender.clone(), Which::Key(key.clone()));
+        tokio::spawn(async move {
+            let told = match store.get(which).await {
+                Ok(next) => Command::Saved(next.map(|next| next.timer).into_iter().collect()),
+                Err(_) => Command::LoadAnew,
+            };
+            // If nobody hears it, a stop has begun.
+            let _ = sender.send(told);
+        });
     }
 
     /// The row was changed since the attempt began: decides again, by the row as it is.

@@ -128,7 +128,7 @@ pub enum Begun {
     /// It was cancelled while an earlier owner ran it, and that owner died: it is deleted.
     Cancelled,
     /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it, or a call whose answer was
-    /// lost. The runner asks again after a second.
+    /// lost. The runner asks again soon.
     Locked,
     /// The caller is no longer the owner.
     Lost,
@@ -143,8 +143,8 @@ pub enum Settled {
     Changed(Box<Stored>),
     /// Nothing was done: the attempt had ended before, by a call whose answer was lost, or in a transaction of its handler.
     Gone,
-    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again after
-    /// a second.
+    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again
+    /// soon.
     Locked,
     /// Nothing was done: the caller is no longer the owner.
     Lost,
@@ -251,6 +251,19 @@ pub struct Stored {
     pub state: State,
 }
 
+/// A timer that is overdue, from [`Store::overdue`](super::Store::overdue).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Its name, and when it is due.
+    pub timer: Near,
+    /// Which handler it is for.
+    pub kind: String,
+    /// How it goes on.
+    pub series: Option<Series>,
+    /// Whether an owner that lives has that handler.
+    pub is_handled: bool,
+}
+
 /// As it is once it is saved: `replaces` and `is_over` say how to save it, and are left out.
 impl From<NewTimer> for Stored {
     fn from(timer: NewTimer) -> Self {
@@ -281,6 +294,9 @@ pub struct Counts {
     pub begun: u64,
     /// Buried.
     pub buried: u64,
+    /// Whether these are estimates, as of a table in PostgreSQL that has more than half a gigabyte. They are mostly within a
+    /// few percent.
+    pub is_estimate: bool,
 }
 
 /// How an instance stands in a store that it shares, from [`Store::renew`](super::Store::renew).
@@ -296,6 +312,9 @@ pub struct Renewed {
     pub clock: Option<Timestamp>,
     /// If it was asked for: when the first of its timers is due that has not begun.
     pub first_due: Option<Timestamp>,
+    /// From when on a load finds its timers, except some that were saved late. So a start need not read from the beginning, where
+    /// a database may have millions of deleted ones.
+    pub low: Option<Timestamp>,
     /// How many shards were taken from instances that were silent for too long.
     pub taken: u32,
     /// How many shards it has, and how many there are. An owner without handlers has (0, 0).

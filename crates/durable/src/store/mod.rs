@@ -12,15 +12,18 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::error::Error;
-use crate::id::TimerId;
+use crate::id::{Place, TimerId};
 pub use answers::{
-    Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Removal, Renewed, Saved, Settled, Standing,
-    State, Stored, Taken,
+    Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Overdue, Removal, Renewed, Saved, Settled,
+    Standing, State, Stored, Taken,
 };
 pub use questions::{
     Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
 };
 pub(crate) use questions::{check_key, check_payload};
+
+/// How many pages of overdue timers are looked at.
+const PAGES: usize = 10;
 
 /// An owner of timers: a process from its [`join`](Store::join) on, with a number from a counter in the store.
 ///
@@ -70,12 +73,11 @@ pub trait Store: Send + Sync + 'static {
     /// [`Loaded::lost`].
     ///
     /// In a store that several processes share, `lease` is how long the owner may be silent. A store with one owner at a time needs
-    /// no lease. An owner without handlers only saves, cancels and moves, so a shared store gives it no timers.
-    fn join(
-        &self,
-        lease: Duration,
-        has_handlers: bool,
-    ) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
+    /// no lease.
+    ///
+    /// `kinds`: the kinds that the owner has handlers for. A shared store gives a timer to an owner that has a handler for it, if
+    /// there is one. An owner without handlers only saves, cancels and moves, and gets no timers.
+    fn join(&self, lease: Duration, kinds: Kinds) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
 
     /// The owner begins nothing more. The timers that it has begun and not settled are stored again, and their attempts
     /// count. Returns the number of these timers.
@@ -136,6 +138,49 @@ pub trait Store: Send + Sync + 'static {
 
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
     fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
+
+    /// A page of this owner's series, after a place. The payloads, failures, and series of other owners may be left out.
+    fn series(
+        &self,
+        owner: Owner,
+        after: Place,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send {
+        let _ = owner;
+        self.list(Page { only_series: true, after, limit, ..Page::default() })
+    }
+
+    /// Stored timers of this owner that are due by `until`, the earliest first: those of a kind that no owner has a handler for, and
+    /// series. `kinds` are this owner's. If very many timers are due, only the first of them are looked at.
+    fn overdue(
+        &self,
+        owner: Owner,
+        until: Timestamp,
+        kinds: Kinds,
+    ) -> impl Future<Output = Result<Vec<Overdue>, Self::Error>> + Send {
+        let _ = owner;
+        async move {
+            let (mut found, mut page) = (Vec::new(), Page::default());
+            for _ in 0..PAGES {
+                let timers = self.list(page.clone()).await?;
+                let is_last = timers.len() < page.limit;
+                for Stored { timer, kind, series, state, .. } in timers {
+                    if timer.due() > until {
+                        return Ok(found);
+                    }
+                    page.after = timer.place();
+                    let is_handled = kinds.contains(&kind);
+                    if state == State::Stored && (series.is_some() || !is_handled) {
+                        found.push(Overdue { timer, kind, series, is_handled });
+                    }
+                }
+                if is_last {
+                    break;
+                }
+            }
+            Ok(found)
+        }
+    }
 
     /// How many there are.
     fn count(&self) -> impl Future<Output = Result<Counts, Self::Error>> + Send;
@@ -239,7 +284,7 @@ erased! {
         number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
     }
     calls {
-        join(lease: Duration, has_handlers: bool) -> Owner;
+        join(lease: Duration, kinds: Kinds) -> Owner;
         leave(owner: Owner) -> u64;
         renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
         save(timers: Vec<NewTimer>) -> Vec<Saved>;
@@ -251,6 +296,8 @@ erased! {
         reschedule(which: Which, due: Timestamp) -> Move;
         unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
         list(page: Page) -> Vec<Stored>;
+        series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
+        overdue(owner: Owner, until: Timestamp, kinds: Kinds) -> Vec<Overdue>;
         count() -> Counts;
     }
 }

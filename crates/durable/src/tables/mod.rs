@@ -474,7 +474,7 @@ macro_rules! calls {
             read list(page: Page) -> Vec<Stored>;
         }
 
-        async fn join(&self, _lease: Duration, _has_handlers: bool) -> Result<Owner, Self::Error> {
+        async fn join(&self, _lease: Duration, _kinds: Kinds) -> Result<Owner, Self::Error> {
             self.write(|tables| $crate::tables::join(tables)).await
         }
 

@@ -63,7 +63,8 @@ mod tests {
     where
         S::Error: std::fmt::Debug,
     {
-        let owner = store.join(std::time::Duration::from_secs(30), true).await.unwrap();
+        let owner =
+            store.join(std::time::Duration::from_secs(30), crate::store::Kinds::default()).await.unwrap();
         let ids: BTreeSet<TimerId> =
             (0..300).map(|number| TimerId::new(timestamp(random.i64(0..20)), number % 10)).collect();
         let timers: Vec<NewTimer> = ids

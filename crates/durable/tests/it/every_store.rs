@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::{Cron, Once, Plan};
 use timingwheel_durable::store::{
-    Begun, LARGEST_PAYLOAD, Near, NewTimer, Series, State, Store, Stored, ToBegin,
+    Begun, Kinds, LARGEST_PAYLOAD, Near, NewTimer, Series, State, Store, Stored, ToBegin,
 };
 use timingwheel_durable::{
     Answer, Backoff, Builder, Cancelled, Durable, Error, Health, Kind, Missed, Run, Saved, Symptom, TimerId,
@@ -17,6 +17,11 @@ use timingwheel_durable::{
 use tokio::sync::Notify;
 
 use crate::proof::hooked::{Hook, Hooked, Injected, Step};
+
+/// The kinds of an owner, for a join, a load or a begin.
+pub(crate) fn kinds(names: &[&str]) -> Kinds {
+    Arc::new(names.iter().map(ToString::to_string).collect())
+}
 
 macro_rules! in_every_store {
     ($($case:ident)*) => {
@@ -242,7 +247,7 @@ async fn a_run_that_a_stop_has_given_back_gets_the_new_payload(store: impl Store
 async fn a_run_whose_process_was_killed_gets_the_new_payload(store: impl Store + Clone) {
     let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "old").await);
     let lease = Duration::from_secs(30);
-    let owner = store.join(lease, true).await.unwrap_or_else(|error| panic!("{error}"));
+    let owner = store.join(lease, kinds(&[Note::KIND])).await.unwrap_or_else(|error| panic!("{error}"));
     if store.is_shared() {
         // It has the shards that it is told.
         store.renew(owner, None).await.unwrap_or_else(|error| panic!("{error}"));

@@ -15,7 +15,7 @@ use timingwheel_durable::{
     Taken, TimerId,
 };
 
-use crate::every_store::{Calls, Note, get, in_every_store, instance, note, noting, stop, until};
+use crate::every_store::{Calls, Note, get, in_every_store, instance, kinds, note, noting, stop, until};
 
 in_every_store! {
     crashes_do_not_use_up_the_tries_and_are_told_once_each
@@ -46,7 +46,10 @@ fn plain(text: &str) -> NewTimer {
 
 /// An owner begins the timer, and dies.
 async fn dies<S: Store>(store: &S, near: Near) -> Owner {
-    let owner = store.join(Duration::from_secs(30), true).await.unwrap_or_else(|error| panic!("{error}"));
+    let owner = store
+        .join(Duration::from_secs(30), kinds(&[Note::KIND]))
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
     if store.is_shared() {
         // It has the shards that it is told.
         store.renew(owner, None).await.unwrap_or_else(|error| panic!("{error}"));

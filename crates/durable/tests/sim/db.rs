@@ -605,7 +605,7 @@ impl Db {
     pub(crate) fn count(&self) -> Counts {
         let rows = self.tables.rows.len() as u64;
         let begun = self.tables.rows.values().filter(|row| row.begun_by.is_some()).count() as u64;
-        Counts { stored: rows - begun, begun, buried: self.tables.buried.len() as u64 }
+        Counts { stored: rows - begun, begun, buried: self.tables.buried.len() as u64, is_estimate: false }
     }
 
     /// Whether a transaction that changes these would wait.

@@ -339,7 +339,8 @@ impl Store for Client {
         true
     }
 
-    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner> {
+    async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner> {
+        let has_handlers = !kinds.is_empty();
         let lease_ms = millis(lease);
         let token = self.0.wire.token();
         let joined =
@@ -464,6 +465,7 @@ impl Store for Client {
             good_for: Duration::ZERO,
             clock: None,
             first_due: None,
+            low: None,
             taken: 0,
             shards: (0, 0),
         };
@@ -501,6 +503,7 @@ impl Store for Client {
             good_for: own.lease * 4 / 5,
             clock: Some(timestamp(lease.now_ms)),
             first_due: lease.first_due,
+            low: None,
             taken: lease.taken,
             shards: if own.works { (count, 64) } else { (0, 0) },
         })

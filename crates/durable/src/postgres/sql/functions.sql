@@ -11,31 +11,55 @@ begin
         select p.oid::regprocedure from pg_catalog.pg_proc p
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
-            'begin_timers', 'cancel_one', 'cancel_timer', 'crash', 'give_back', 'hint', 'id_text', 'in_time', 'instance',
-            'join_instance', 'last_ten', 'leave', 'load', 'locked', 'move_one', 'move_timer', 'note_crash',
-            'remove_the_dead', 'renew', 'runs', 'save', 'save_among_others', 'save_one', 'save_timer', 'settle_done',
-            'settle_one', 'share_out', 'unbury_one', 'why_not'
+            'begin_timers', 'cancel_one', 'cancel_timer', 'crash', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
+            'instance', 'join_instance', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'locked', 'move_one', 'move_timer',
+            'next_number', 'note_crash', 'remove_the_dead', 'renew', 'runs', 'save', 'save_among_others', 'save_one',
+            'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
         )
     loop
         execute format('drop function %s', v_function);
     end loop;
 end $$;
 
+-- Numbers --------------------------------------------------------------------------------------------------------------
+
+-- The last bits of a timer's number are its shard. How many shards there are is written into these functions, so that a plan
+-- knows it: a power of two, from 64 to 1,024, chosen when the schema is made.
+do $$
+declare
+    v_shards bigint := (select count(*) from timingwheel.shards);
+begin
+    execute format(
+        'create function timingwheel.shard_of(p_number bigint) returns smallint language sql immutable as '
+            '$f$ select (p_number & %s)::smallint $f$',
+        v_shards - 1
+    );
+    -- For programs that have no number of their own.
+    execute format(
+        'create function timingwheel.next_number() returns bigint language sql as '
+            '$f$ select (1::bigint << 62) | nextval(''timingwheel.numbers'') * %1$s '
+            '| floor(random() * %1$s)::bigint $f$',
+        v_shards
+    );
+end $$;
+
 -- Instances ------------------------------------------------------------------------------------------------------------
 
 -- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has locked the row of
--- `format`. All of these functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
-create function timingwheel.share_out() returns int language plpgsql set jit = off as $$
+-- `format`. `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
+-- functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
+create function timingwheel.share_out(p_tells boolean) returns int language plpgsql set jit = off as $$
 declare
     v_change record;
     v_changes int := 0;
+    v_all bigint := (select count(*) from timingwheel.shards);
 begin
     for v_change in
         with alive as (
             select
                 i.epoch,
-                64 / count(*) over ()
-                    + (row_number() over (order by count(s.shard) desc, i.epoch) <= 64 % count(*) over ())::int as quota
+                v_all / count(*) over ()
+                    + (row_number() over (order by count(s.shard) desc, i.epoch) <= v_all % count(*) over ())::int as quota
             from timingwheel.instances i left join timingwheel.shards s on s.epoch = i.epoch
             where i.works
             group by i.epoch
@@ -62,7 +86,7 @@ begin
         update timingwheel.shards set epoch = v_change.epoch where shard = v_change.shard;
         v_changes := v_changes + 1;
     end loop;
-    if v_changes > 0 then
+    if v_changes > 0 or p_tells then
         perform pg_notify('timingwheel', 'shares');
     end if;
     return v_changes;
@@ -92,14 +116,48 @@ set enable_seqscan = off as $$
     end
 $$;
 
+-- Whether the owner of a shard has no handler for a kind. Then a helper begins these timers: see `helps`.
+create function timingwheel.lacks(p_shard smallint, p_kind text) returns boolean language sql stable
+set enable_seqscan = off as $$
+    select exists (
+        select from timingwheel.shards s join timingwheel.instances o on o.epoch = s.epoch
+        where s.shard = p_shard and p_kind <> all(coalesce(o.kinds, '{}'))
+    )
+$$;
+
+-- The shards of other instances in which this one helps: their owners have no handler for these kinds, and of the instances that
+-- have one, this is the one whose turn it is. Two may take it for theirs for a moment; then the begin decides.
+create function timingwheel.helps(p_epoch bigint) returns table (shard smallint, kinds text[]) language sql stable
+set jit = off as $$
+    with lacking as (
+        select o.epoch, k.kind
+        from timingwheel.instances me
+        -- Mostly all are alike, and this ends here.
+        join timingwheel.instances o on o.works and o.kinds is distinct from me.kinds
+        cross join lateral unnest(me.kinds) as k (kind)
+        where me.epoch = p_epoch and o.epoch <> p_epoch and k.kind <> all(coalesce(o.kinds, '{}'))
+    ), able as (
+        select l.kind, count(*) as total, count(*) filter (where i.epoch < p_epoch) as rank
+        from (select distinct kind from lacking) l join timingwheel.instances i on l.kind = any(i.kinds)
+        group by l.kind
+    )
+    select s.shard, array_agg(l.kind)
+    from lacking l
+    join able a on a.kind = l.kind
+    join timingwheel.shards s on s.epoch = l.epoch
+    where s.shard % a.total = a.rank
+    group by s.shard
+$$;
+
 -- A new instance, which gets its share at once. `p_sole`: all others are instances no more. The sequence may be behind the
 -- rows: a restore and a replica leave it where it was.
 create function timingwheel.join_instance(
-    p_lease_ms bigint, p_name text, p_sole boolean, p_works boolean, p_token bigint,
+    p_lease_ms bigint, p_name text, p_sole boolean, p_kinds text[], p_token bigint,
     out epoch bigint, out now_us bigint
 ) language plpgsql set jit = off as $$
 declare
     v_least bigint;
+    v_works boolean := cardinality(p_kinds) > 0;
 begin
     perform from timingwheel.format for update;
     v_least := 1 + greatest(
@@ -113,19 +171,20 @@ begin
         delete from timingwheel.instances;
     end if;
     perform timingwheel.remove_the_dead();
-    insert into timingwheel.instances (epoch, name, expires_at, works, token)
-    values (epoch, p_name, clock_timestamp() + p_lease_ms * interval '1 millisecond', p_works, p_token);
-    perform timingwheel.share_out();
+    insert into timingwheel.instances (epoch, name, expires_at, works, token, kinds)
+    values (epoch, p_name, clock_timestamp() + p_lease_ms * interval '1 millisecond', v_works, p_token, p_kinds);
+    perform timingwheel.share_out(v_works);
     now_us := (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 end $$;
 
--- Renews the lease of an instance, and removes instances that were silent for too long. With `p_from`, `first_due` is the first
--- due time from then on. It does not scan from the beginning: while an old transaction is open, that would read all dead rows,
--- and the lease would wait.
+-- Renews the lease of an instance, and removes instances that were silent for too long. `helps`: the shards in which it helps;
+-- `is_helped`: others have handlers for kinds for which it has none. With `p_from`, `first_due` is the first due time from then
+-- on. It does not scan from the beginning: while an old transaction is open, that would read all dead rows, and the lease would
+-- wait. `p_low`: no timer of its shards is due before; `low` is the least that was noted for the shards that it has now.
 create function timingwheel.renew(
-    p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint,
+    p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint, p_low bigint,
     out oldest int, out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
-    out first_due bigint
+    out first_due bigint, out helps smallint[], out is_helped boolean, out low bigint
 ) language plpgsql set jit = off set enable_seqscan = off as $$
 begin
     taken := 0;
@@ -144,18 +203,34 @@ begin
     then
         perform from timingwheel.format for update;
         taken := timingwheel.remove_the_dead();
-        perform timingwheel.share_out();
+        perform timingwheel.share_out(true);
     end if;
     shards := array(select s.shard from timingwheel.shards s where s.epoch = p_epoch order by s.shard);
+    helps := array(select h.shard from timingwheel.helps(p_epoch) h order by h.shard);
+    is_helped := exists (
+        select from timingwheel.instances me join timingwheel.instances i on i.works and i.kinds is distinct from me.kinds
+        where me.epoch = p_epoch and not i.kinds <@ me.kinds
+    );
     -- When the first of the others would be found to be silent.
     others_ms := (
         select (extract(epoch from min(expires_at) - clock_timestamp()) * 1000)::bigint
         from timingwheel.instances where epoch <> p_epoch
     );
+    -- Noted once a minute, and never waited for.
+    with noted as (
+        select s.shard from timingwheel.shards s
+        where s.epoch = p_epoch and (s.low_ms is null or s.low_ms not between p_low - 60000 and p_low)
+        for no key update skip locked
+    )
+    update timingwheel.shards s set low_ms = p_low from noted n where s.shard = n.shard and p_low is not null;
+    low := (
+        select case when count(s.low_ms) = count(*) then min(s.low_ms) end
+        from timingwheel.shards s where s.shard = any(shards || helps)
+    );
     if p_from is not null then
         first_due := (
             select min(t.due_ms)
-            from unnest(shards) s cross join lateral (
+            from unnest(shards || helps) s cross join lateral (
                 select due_ms from timingwheel.timers
                 where shard = s and due_ms >= p_from and (begun_by is null or begun_by <> p_epoch)
                 order by shard, due_ms, number limit 1
@@ -180,9 +255,9 @@ begin
     end if;
     with begun as (
         select t.place, t.ending
-        from generate_series(0, 63) s cross join lateral (
+        from timingwheel.shards s cross join lateral (
             select m.ctid as place, m.ending from timingwheel.timers m
-            where m.shard = s::smallint and m.due_ms <= v_until and m.begun_by = p_epoch
+            where m.shard = s.shard and m.due_ms <= v_until and m.begun_by = p_epoch
             for update skip locked
         ) t
     ), ended as (
@@ -205,7 +280,7 @@ begin
     perform from timingwheel.format for update;
     delete from timingwheel.instances where epoch = timingwheel.instance(p_epoch, p_token);
     if found then
-        perform timingwheel.share_out();
+        perform timingwheel.share_out(true);
     end if;
 end $$;
 
@@ -215,6 +290,13 @@ end $$;
 -- of the batch with all rows of its shard instead. So the methods that it needs for that are turned off.
 
 -- Timers ---------------------------------------------------------------------------------------------------------------
+
+-- Whether an instance lives, now and not as of the calling statement's snapshot: a timer that the statement waited for may have
+-- been begun by an instance that has joined since.
+create function timingwheel.lives(p_epoch bigint) returns boolean language plpgsql volatile set enable_seqscan = off as $$
+begin
+    return exists (select from timingwheel.instances where epoch = p_epoch);
+end $$;
 
 -- Whether an attempt is under way. If its instance is gone, the attempt is over.
 create function timingwheel.runs(p_begun_by bigint) returns boolean language sql stable as $$
@@ -256,7 +338,7 @@ create function timingwheel.save(
     p_rules text[], p_missed text[], p_standings text[]
 ) returns void language sql as $$
     insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, rule, missed, standing)
-    select (number & 63)::smallint, due, number, due, kind, payload, rule, missed, standing
+    select timingwheel.shard_of(number), due, number, due, kind, payload, rule, missed, standing
     from unnest(p_dues, p_numbers, p_kinds, p_payloads, p_rules, p_missed, p_standings)
         as t (due, number, kind, payload, rule, missed, standing)
 $$;
@@ -286,7 +368,7 @@ begin
             insert into timingwheel.timers
                 (shard, due_ms, number, first_ms, kind, payload, key, rule, missed, standing)
             values (
-                (p_number & 63)::smallint, p_due, p_number, p_due, p_kind, p_payload, p_key,
+                timingwheel.shard_of(p_number), p_due, p_number, p_due, p_kind, p_payload, p_key,
                 p_rule, p_missed, p_standing
             )
             on conflict (key) where key is not null do nothing;
@@ -361,8 +443,9 @@ begin
     ) s;
 end $$;
 
--- The timers to arm in the instance's shards: up to `p_limit` rows of each shard, and the first later one of each. `wanted`: its
--- kind has a handler, and no living instance has begun it. `ahead`: it only tells when the next one is due.
+-- The timers to arm in the instance's shards, and in those where it helps: up to `p_limit` rows of each shard, and the first
+-- later one of each. `wanted`: it is of a kind that this instance begins there, and no living instance has begun it. `ahead`: it
+-- only tells when the next one is due.
 create function timingwheel.load(
     p_epoch bigint, p_after_due bigint, p_after_number bigint, p_until bigint, p_limit bigint, p_kinds text[]
 ) returns table (shard smallint, due_ms bigint, number bigint, first_ms bigint, wanted boolean, ahead boolean)
@@ -374,11 +457,16 @@ declare
 begin
     return query
     select s.shard, t.due_ms, t.number, t.first_ms, t.wanted, t.ahead
-    from timingwheel.shards s cross join lateral (
+    from (
+        select o.shard, null::text[] as kinds from timingwheel.shards o where o.epoch = p_epoch
+        union all
+        select h.shard, h.kinds from timingwheel.helps(p_epoch) h
+    ) s cross join lateral (
         (
             select
                 m.due_ms, m.number, m.first_ms,
-                m.kind = any(p_kinds) and (m.begun_by is null or m.begun_by <> all(v_alive)) as wanted,
+                m.kind = any(p_kinds) and (s.kinds is null or m.kind = any(s.kinds))
+                    and (m.begun_by is null or m.begun_by <> all(v_alive)) as wanted,
                 false as ahead
             from timingwheel.timers m
             where m.shard = s.shard and (m.due_ms, m.number) > (p_after_due, p_after_number)
@@ -393,15 +481,14 @@ begin
                 and m.due_ms > p_until
             order by m.shard, m.due_ms, m.number limit 1
         )
-    ) t
-    where s.epoch = p_epoch;
+    ) t;
 end $$;
 
 -- Begins timers at the places where they were loaded. A timer that was cancelled while it ran, and whose instance is gone, is
--- deleted, and answered without a kind. The shards are
--- locked, so that no other instance gets them before this is done. Locked timers are left out. If the instance has begun a
--- timer already, the answer has the same attempt again, even if another instance has the shard now: the first answer may have
--- been lost.
+-- deleted, and answered without a kind. The shards are locked, so that no other instance gets them before this is done. Of a
+-- shard of another instance, it begins the timers whose kinds that one lacks. Locked timers are left out. If the instance has
+-- begun a timer already, the answer has the same attempt again, even if another instance has the shard now: the first answer
+-- may have been lost.
 -- Their payloads come to 4 MiB and the last one at the most, whatever was asked for: a slow network could not carry thousands of
 -- large ones in time, and the same ones would be asked for again. `why_not` tells that the others are there.
 create function timingwheel.begin_timers(
@@ -414,9 +501,8 @@ language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = of
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
-    v_shards smallint[] := array(select distinct (number & 63)::smallint from unnest(p_numbers) as number);
+    v_shards smallint[] := array(select distinct timingwheel.shard_of(number) from unnest(p_numbers) as number);
     v_mine smallint[];
-    v_alive bigint[];
     v_is_one boolean := false;
 begin
     v_mine := array(
@@ -429,7 +515,6 @@ begin
         perform from timingwheel.instances where epoch = p_epoch for key share;
         v_is_one := found;
     end if;
-    v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
     return query
     with found as (
         select a.n, t.place, t.is_cancelled, t.has_crashed, t.size
@@ -438,10 +523,13 @@ begin
             select m.ctid as place, m.ending and m.begun_by is distinct from p_epoch as is_cancelled,
                 coalesce(m.begun_by <> p_epoch, false) as has_crashed, octet_length(m.payload) as size
             from timingwheel.timers m
-            where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
+            where m.shard = timingwheel.shard_of(a.number) and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.kind = any(p_kinds)
-                and (m.begun_by is null or m.begun_by <> all(v_alive))
-                and (m.shard = any(v_mine) or (v_is_one and m.begun_by = p_epoch))
+                and (
+                    m.shard = any(v_mine)
+                    or (v_is_one and (m.begun_by = p_epoch or timingwheel.lacks(m.shard, m.kind)))
+                )
+                and (m.begun_by is null or m.begun_by = p_epoch or not timingwheel.lives(m.begun_by))
             for update skip locked
         ) t
     ), free as (
@@ -485,10 +573,16 @@ begin
         select a.n
         from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
         join timingwheel.timers t
-            on t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
+            on t.shard = timingwheel.shard_of(a.number) and t.due_ms = a.due and t.number = a.number
         join timingwheel.shards s on s.shard = t.shard
         where t.first_ms = a.first and t.kind = any(p_kinds)
-            and (t.begun_by = p_epoch or (s.epoch = p_epoch and (t.begun_by is null or t.begun_by <> all(v_others))))
+            and (
+                t.begun_by = p_epoch
+                or (
+                    (s.epoch = p_epoch or timingwheel.lacks(t.shard, t.kind))
+                    and (t.begun_by is null or t.begun_by <> all(v_others))
+                )
+            )
     );
 end $$;
 
@@ -513,7 +607,7 @@ begin
             as a (due, number, first, attempt, version, n)
         cross join lateral (
             select m.ctid as place from timingwheel.timers m
-            where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
+            where m.shard = timingwheel.shard_of(a.number) and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.begun_by = p_epoch and m.attempts = a.attempt
                 and m.version = a.version
             for update skip locked
@@ -532,7 +626,7 @@ create function timingwheel.settle_one(
 ) returns int language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
-    v_shard smallint := (p_number & 63)::smallint;
+    v_shard smallint := timingwheel.shard_of(p_number);
     v_failed int[];
     v_errors text[];
 begin
@@ -636,7 +730,7 @@ begin
     else
         -- The last condition is always true: it leads to the two indices, and holds also for a row that moves meanwhile.
         select * into v_found from timingwheel.timers
-        where shard = (p_number & 63)::smallint and number = p_number and first_ms = p_first
+        where shard = timingwheel.shard_of(p_number) and number = p_number and first_ms = p_first
             and (due_ms = p_first or due_ms <> first_ms)
         for update;
     end if;
@@ -701,7 +795,7 @@ begin
                     shard, due_ms, number, first_ms, kind, key, failed, errors, payload
                 )
             values (
-                (num & 63)::smallint, p_due, num, p_first, v_old.kind, v_old.key, v_old.failed, v_old.errors,
+                timingwheel.shard_of(num), p_due, num, p_first, v_old.kind, v_old.key, v_old.failed, v_old.errors,
                 v_old.payload
             )
             on conflict (key) where key is not null do nothing;
@@ -730,8 +824,7 @@ create function timingwheel.save_timer(
 ) returns text language plpgsql as $$
 declare
     v_due bigint := ceil(extract(epoch from due) * 1000);
-    v_number bigint :=
-        (1::bigint << 62) | (nextval('timingwheel.numbers') << 6) | floor(random() * 64)::bigint;
+    v_number bigint := timingwheel.next_number();
     v_told record;
 begin
     v_told := timingwheel.save_one(
@@ -779,7 +872,7 @@ begin
             hashtext('timingwheel'), hashtext('hint ' || floor(extract(epoch from clock_timestamp())))
         )
     then
-        perform pg_notify('timingwheel', (p_number & 63) || ' ' || p_due);
+        perform pg_notify('timingwheel', timingwheel.shard_of(p_number) || ' ' || p_due);
     end if;
 end $$;
 -- Rights ---------------------------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use timingwheel_durable::store::{Hint, NewTimer, Standing, Store};
+use timingwheel_durable::store::{Hint, Kinds, NewTimer, Standing, Store};
 use timingwheel_durable::tokio_postgres::NoTls;
 use timingwheel_durable::{Durable, Kind, Moved, PostgresOptions, PostgresStore, TimerId};
 
 use super::server::database;
-use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, until};
+use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, ticks, until};
 
 /// Looks are far apart: without a hint timers would be found after 200 seconds.
 const LEASE: Duration = Duration::from_secs(600);
@@ -72,7 +72,7 @@ async fn what_transactions_save_at_the_same_time_is_found_although_hints_come_al
 async fn what_an_instance_saves_before_it_knows_that_it_has_lost_the_shards_is_told_once_it_does() {
     let (url, calls) = (database().await, Calls::default());
     let old = store(&url).await;
-    let owner = old.join(LEASE, true).await.expect("a join");
+    let owner = old.join(LEASE, ticks()).await.expect("a join");
     old.renew(owner, None).await.expect("a renewal");
     let new = instance(&url, LEASE, &calls).await;
     are_there(&[&new], 32).await;
@@ -115,12 +115,12 @@ async fn who_has_left_or_is_lost_listens_no_more() {
             where datname = current_database() and query like 'listen %'";
         sql.query_one(count, &[]).await.expect("a count").get(0)
     };
-    let owner = store.join(LEASE, true).await.expect("a join");
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
     assert_eq!(store.hint(owner).await, Hint::Shares);
     assert_eq!(listening().await, 1);
     store.leave(owner).await.expect("a leave");
     until("nobody listens", async || listening().await == 0).await;
-    let owner = store.join(LEASE, true).await.expect("a join");
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
     assert_eq!(store.hint(owner).await, Hint::Shares);
     sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
     assert_eq!(store.renew(owner, None).await.expect("a renewal").standing, Standing::Expired);
@@ -142,7 +142,7 @@ fn timers_that_a_program_saves_before_it_ends_are_hinted_at() {
     lives.block_on(until("it was called", async || calls.names() == ["soon"]));
     runtime().block_on(async {
         let program = store(&url).await;
-        let owner = program.join(LEASE, false).await.expect("a join");
+        let owner = program.join(LEASE, Kinds::default()).await.expect("a join");
         program.leave(owner).await.expect("a leave");
         // It was on its way.
         let id = TimerId::new(soon(3_000), 1 << 20);
@@ -168,7 +168,7 @@ async fn an_instance_leaves_although_its_hints_cannot_be_sent() {
     sql.batch_execute(slow).await.expect("a notification that hangs");
     let options = PostgresOptions::new(&url).expect("an address").timeout(LEASE);
     let leaving = PostgresStore::connect_with(options, NoTls).await.expect("a store");
-    let owner = leaving.join(LEASE, true).await.expect("a join");
+    let owner = leaving.join(LEASE, ticks()).await.expect("a join");
     let timer = NewTimer::new(TimerId::new(soon(3_000), 1 << 20), Tick::KIND, "{\"name\":\"a\"}");
     leaving.save(vec![timer]).await.expect("a save");
     tokio::time::timeout(GUARD, leaving.leave(owner)).await.expect("it ends").expect("a leave");

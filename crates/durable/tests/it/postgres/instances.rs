@@ -8,7 +8,7 @@ use timingwheel_durable::store::{
 use timingwheel_durable::{Cancelled, Kind, Moved, Place, PostgresError, PostgresStore, TimerId};
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
+use super::support::{Calls, Tick, builder, client, instance, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -39,7 +39,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
     let stores = [store(&url).await, store(&url).await, store(&url).await];
     let mut owners = Vec::new();
     for store in &stores {
-        owners.push(store.join(LEASE, true).await.expect("a join"));
+        owners.push(store.join(LEASE, ticks()).await.expect("a join"));
         for (store, owner) in stores.iter().zip(&owners) {
             let renewed = store.renew(*owner, None).await.expect("a renewal");
             let fair = 64 / u32::try_from(owners.len()).expect("few");
@@ -76,14 +76,14 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
 async fn what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another_that_joins() {
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
-    let owner = first.join(LEASE, true).await.expect("a join");
+    let owner = first.join(LEASE, ticks()).await.expect("a join");
     first.save(of_each_shard()).await.expect("a save");
     let timers = load(&first, owner).await;
     let ask = ToBegin { timers: timers.clone(), kinds: of_tick() };
     let begun = first.begin(owner, ask.clone()).await.expect("a begin");
     assert!(begun.iter().all(|begun| matches!(begun, Begun::Yours(_))), "{begun:?}");
 
-    let other = second.join(LEASE, true).await.expect("a join");
+    let other = second.join(LEASE, ticks()).await.expect("a join");
     assert_eq!(load(&second, other).await, [], "an attempt is under way for each");
     let answers = second.begin(other, ask).await.expect("a begin");
     assert!(answers.iter().all(|answer| *answer == Begun::Gone), "{answers:?}");
@@ -99,11 +99,11 @@ async fn what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another
 async fn a_begin_of_who_has_lost_the_shard_or_the_lease_begins_nothing() {
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
-    let owner = first.join(LEASE, true).await.expect("a join");
+    let owner = first.join(LEASE, ticks()).await.expect("a join");
     first.save(of_each_shard()).await.expect("a save");
     let timers = load(&first, owner).await;
     let ask = ToBegin { timers, kinds: of_tick() };
-    let other = second.join(LEASE, true).await.expect("a join");
+    let other = second.join(LEASE, ticks()).await.expect("a join");
     let answers = first.begin(owner, ask.clone()).await.expect("a begin");
     let begun = answers.iter().filter(|answer| matches!(answer, Begun::Yours(_))).count();
     assert_eq!(begun, 32, "those of the shards that stayed");
@@ -233,7 +233,7 @@ async fn held(proxy: &super::proxy::Proxy) {
     let options = timingwheel_durable::PostgresOptions::new(&through).expect("an address");
     let options = options.timeout(Duration::from_secs(1));
     let held = PostgresStore::connect_with(options, tokio_postgres::NoTls).await.expect("a store");
-    let owner = held.join(LEASE, true).await.expect("a join");
+    let owner = held.join(LEASE, ticks()).await.expect("a join");
     held.renew(owner, None).await.expect("a renewal");
     held.save(of_each_shard()).await.expect("a save");
     let ask = ToBegin { timers: load(&held, owner).await, kinds: of_tick() };
@@ -253,11 +253,11 @@ async fn tables_that_need_a_newer_program_are_refused_and_newer_ones_that_do_not
     let url = database().await;
     drop(store(&url).await);
     let sql = client(&url).await;
-    sql.batch_execute("update timingwheel.format set version = 3").await.expect("an update");
+    sql.batch_execute("update timingwheel.format set version = 4").await.expect("an update");
     drop(store(&url).await);
-    sql.batch_execute("update timingwheel.format set oldest = 3").await.expect("an update");
+    sql.batch_execute("update timingwheel.format set oldest = 4").await.expect("an update");
     let error = PostgresStore::connect(&url).await.expect_err("a refusal");
-    assert!(matches!(error, PostgresError::Format { oldest: 3, known: 2 }), "{error}");
+    assert!(matches!(error, PostgresError::Format { oldest: 4, known: 3 }), "{error}");
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn an_instance_with_nothing_to_do_makes_one_statement_for_each_third_of_it
 async fn a_cancel_of_what_another_instance_gives_back_has_removed_it() {
     let url = database().await;
     let first = store(&url).await;
-    let owner = first.join(LEASE, true).await.expect("a join");
+    let owner = first.join(LEASE, ticks()).await.expect("a join");
     let timer = NewTimer { id: TimerId::new(soon(60_000), 1 << 20), ..of_each_shard().remove(0) };
     let near = Near::from(timer.id);
     first.save(vec![timer]).await.expect("a save");

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_postgres::NoTls;
 
 use super::server::{Server, database};
-use super::support::{Tick, builder, client, soon, store, until};
+use super::support::{Tick, builder, client, soon, store, ticks, until};
 
 /// Nothing in it repeats, so no compression makes it fit into an index.
 fn key(len: usize) -> String {
@@ -128,7 +128,7 @@ async fn large_payloads_begin_a_few_at_a_time_and_all_of_them_do() {
     const EACH: usize = 256 << 10;
     let url = database().await;
     let store = store(&url).await;
-    let owner = store.join(Duration::from_secs(90), true).await.expect("a join");
+    let owner = store.join(Duration::from_secs(90), ticks()).await.expect("a join");
     let ids: Vec<TimerId> = (0..40).map(|n| TimerId::new(soon(-1_000), (1 << 20) + n)).collect();
     // Nothing in them repeats: the table stores as many bytes as an answer has.
     let payload = format!("{:?}", key(EACH - 2));

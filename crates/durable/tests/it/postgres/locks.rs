@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use timingwheel_durable::store::{Ask, Begun, Near, NewTimer, Owner, Standing, Store, ToBegin};
-use timingwheel_durable::{Answer, Cancelled, Kind, Place, PostgresStore, Run, TimerId};
+use timingwheel_durable::{Answer, Cancelled, Kind, Missed, Place, PostgresStore, Run, TimerId};
 use tokio::sync::Semaphore;
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, client, soon, store, until};
+use super::support::{Calls, Tick, builder, client, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 /// A timer of each shard, due now, begun by an instance that has joined alone.
 async fn begun(store: &PostgresStore) -> (Owner, ToBegin) {
-    let owner = store.join(LEASE, true).await.expect("a join");
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
     let timer = |shard| NewTimer::new(TimerId::new(soon(-1_000), (1_u64 << 20) | shard), Tick::KIND, b"{}");
     store.save((0..64).map(timer).collect()).await.expect("a save");
     let kinds: timingwheel_durable::store::Kinds = Arc::new([Tick::KIND.to_owned()].into());
@@ -36,7 +36,7 @@ async fn a_begin_whose_answer_was_lost_is_answered_again_after_the_shard_has_mov
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
     let (owner, ask) = begun(&first).await;
-    second.join(LEASE, true).await.expect("a join");
+    second.join(LEASE, ticks()).await.expect("a join");
     let again = first.begin(owner, ask.clone()).await.expect("a begin");
     assert!(again.iter().all(is_first), "also where the shard is another's: {again:?}");
 
@@ -76,7 +76,7 @@ async fn an_instance_leaves_at_once_although_a_transaction_has_locked_what_it_ha
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
     let (owner, ask) = begun(&first).await;
-    let other = second.join(LEASE, true).await.expect("a join");
+    let other = second.join(LEASE, ticks()).await.expect("a join");
     let mut sql = client(&url).await;
     let transaction = sql.transaction().await.expect("a transaction");
     let id = ask.timers[0].id();
@@ -132,6 +132,26 @@ async fn an_open_cancel_of_timers_that_run_delays_their_results_and_no_others() 
     until("all are done", async || one.stats().done == 5).await;
     let stats = one.stats();
     assert_eq!((stats.fenced, stats.store_errors), (0, 0));
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_run_whose_row_a_transaction_has_locked_for_a_moment_is_not_missed() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = builder(store(&url).await, LEASE).on(calls.handler()).start().await.expect("a start");
+    let due = soon(2_000);
+    let daily = timingwheel_calendar::Periodic::seconds(86_400, due);
+    let series = one.every("daily", daily, &Tick::new("daily")).missed(Missed::none());
+    let id = series.save().await.expect("a series").id().expect("a run");
+    let mut sql = client(&url).await;
+    let transaction = sql.transaction().await.expect("a transaction");
+    let removal = store(&url).await.cancel_in(&transaction, id).await.expect("a cancel");
+    assert_eq!(removal, Cancelled::Removed);
+    // Until a second and a half after its time.
+    until("it is due", async || soon(-1_500) > due).await;
+    transaction.rollback().await.expect("a rollback");
+    until("it runs", async || one.stats().done == 1).await;
+    assert_eq!((calls.names(), one.stats().skipped), (vec!["daily".to_owned()], 0));
     one.stop(Duration::from_secs(60)).await;
 }
 

@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod hints;
 mod instances;
+mod kinds;
 mod limits;
 mod locks;
 mod many;

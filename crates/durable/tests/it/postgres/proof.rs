@@ -79,14 +79,13 @@ fn a_database_that_is_restarted_and_killed_delays_and_loses_nothing() {
 fn without_fences() -> String {
     let mut tables = PostgresStore::tables().to_owned();
     for fence in [
-        "where s.epoch = p_epoch;",
+        " where o.epoch = p_epoch\n",
         "and s.epoch = p_epoch\n        order by s.shard for share",
-        "                and (m.begun_by is null or m.begun_by <> all(v_alive))\n",
+        "                and (m.begun_by is null or m.begun_by = p_epoch or not timingwheel.lives(m.begun_by))\n",
         "and m.begun_by = p_epoch and m.attempts = a.attempt",
     ] {
-        // In the first format, and in the functions that replace it.
-        assert_eq!(tables.matches(fence).count(), 2, "{fence}");
-        tables = tables.replace(fence, if fence.ends_with(';') { ";" } else { "" });
+        assert!(tables.contains(fence), "{fence}");
+        tables = tables.replace(fence, " ");
     }
     tables
 }

@@ -11,7 +11,7 @@ use timingwheel_durable::{Kind, PostgresError, PostgresOptions, PostgresStore, T
 use tokio::time::{sleep, timeout};
 
 use super::server::database;
-use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, until};
+use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(90);
 
@@ -19,7 +19,7 @@ const LEASE: Duration = Duration::from_secs(90);
 async fn after_a_restore_an_instance_that_joined_before_does_nothing_under_an_epoch_that_another_was_given() {
     let url = database().await;
     let (before, after) = (store(&url).await, store(&url).await);
-    let lost = before.join(LEASE, true).await.expect("a join");
+    let lost = before.join(LEASE, ticks()).await.expect("a join");
     // As the restore of a dump that was made before that join.
     let sql = client(&url).await;
     sql.batch_execute(
@@ -28,7 +28,7 @@ async fn after_a_restore_an_instance_that_joined_before_does_nothing_under_an_ep
     )
     .await
     .expect("a restore");
-    let owner = after.join(LEASE, true).await.expect("a join");
+    let owner = after.join(LEASE, ticks()).await.expect("a join");
     assert_eq!(owner.epoch, lost.epoch, "the sequence gives the epoch again");
 
     let id = TimerId::new(soon(-1_000), 64);
@@ -46,11 +46,11 @@ async fn after_a_restore_an_instance_that_joined_before_does_nothing_under_an_ep
 async fn a_sequence_that_is_behind_the_rows_gives_no_epoch_that_a_row_has() {
     let url = database().await;
     let store = store(&url).await;
-    let first = store.join(LEASE, true).await.expect("a join");
+    let first = store.join(LEASE, ticks()).await.expect("a join");
     let sql = client(&url).await;
     // As a replica that was promoted.
     sql.batch_execute("select setval('timingwheel.epochs', 1, false)").await.expect("a sequence");
-    let second = store.join(LEASE, true).await.expect("a join");
+    let second = store.join(LEASE, ticks()).await.expect("a join");
     assert!(second.epoch > first.epoch, "{second:?} after {first:?}");
 }
 
@@ -170,9 +170,9 @@ async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
         .await
         .expect("a function of the user's");
     let refused = PostgresStore::connect_with(options.clone().create(false), NoTls).await;
-    assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 2 })), "{refused:?}");
+    assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 3 })), "{refused:?}");
     let migrated = join_all((0..4).map(|_| PostgresStore::migrate(options.clone(), NoTls))).await;
-    assert!(migrated.iter().all(|format| matches!(format, Ok(2))), "{migrated:?}");
+    assert!(migrated.iter().all(|format| matches!(format, Ok(3))), "{migrated:?}");
     let store = PostgresStore::connect_with(options.create(false), NoTls).await.expect("a store");
     let durable = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
     sql.batch_execute("select timingwheel.of_the_user()").await.expect("it is the user's");

@@ -1,12 +1,14 @@
 //! Shards of instances without handlers, and the scan of a renewal.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use timingwheel_durable::store::{NewTimer, Store};
-use timingwheel_durable::{Health, Kind, TimerId};
+use timingwheel_durable::store::{Ask, Begun, NewTimer, Owner, Store, ToBegin};
+use timingwheel_durable::tokio_postgres::NoTls;
+use timingwheel_durable::{Health, Kind, Place, PostgresOptions, PostgresStore, TimerId};
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, instance, soon, store, until};
+use super::support::{Calls, Tick, builder, client, instance, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -37,7 +39,7 @@ async fn an_instance_without_handlers_has_no_shards_and_its_timers_come_elsewher
 async fn a_renewal_scans_from_when_it_is_told_and_without_that_not_at_all() {
     let url = database().await;
     let store = store(&url).await;
-    let owner = store.join(LEASE, true).await.expect("a join");
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
     let dues = [soon(-3_600_000), soon(-1_000), soon(60_000)];
     let timer = |(unique, due)| NewTimer::new(TimerId::new(due, unique), Tick::KIND, b"{}");
     store.save((1..).zip(dues).map(timer).collect()).await.expect("a save");
@@ -46,4 +48,110 @@ async fn a_renewal_scans_from_when_it_is_told_and_without_that_not_at_all() {
         let renewed = store.renew(owner, from).await.expect("a renewal");
         assert_eq!(renewed.first_due, first.map(|due| TimerId::new(due, 0).first_due()), "{from:?}");
     }
+}
+
+async fn with_shards(url: &str, shards: u32) -> PostgresStore {
+    let options = PostgresOptions::new(url).and_then(|options| options.shards(shards)).expect("a number");
+    PostgresStore::connect_with(options, NoTls).await.expect("a store")
+}
+
+#[tokio::test]
+async fn a_schema_that_is_made_with_1024_shards_shares_them_out_among_200_instances() {
+    const INSTANCES: usize = 200;
+    let url = database().await;
+    drop(with_shards(&url, 1_024).await);
+    // Whoever comes later takes the number that is stored.
+    let store = with_shards(&url, 64).await;
+    let mut owners = Vec::new();
+    for _ in 0..INSTANCES {
+        owners.push(store.join(LEASE, ticks()).await.expect("a join"));
+    }
+    let due = soon(-1_000);
+    let mut ids = BTreeSet::new();
+    let (mut all, mut loaded) = (0, BTreeSet::new());
+    for (count, owner) in (0..).zip(&owners) {
+        let (count_of, total) = store.renew(*owner, None).await.expect("a renewal").shards;
+        assert!((5..=6).contains(&count_of) && total == 1_024, "{count_of} of {total}");
+        all += count_of;
+        // One in a shard of its own, and three anywhere.
+        let kinds = [Tick::KIND, "other", "other", "other"];
+        let timers: Vec<NewTimer> = (0..)
+            .zip(kinds)
+            .map(|(number, kind)| {
+                let id = TimerId::new(due, store.number(*owner, count * 4 + number, due, kind));
+                NewTimer::new(id, Tick::KIND, b"null")
+            })
+            .collect();
+        assert!(store.is_mine(*owner, timers[0].id.into()));
+        ids.extend(timers.iter().map(|timer| timer.id));
+        store.save(timers).await.expect("a save");
+    }
+    assert_eq!((all, ids.len()), (1_024, INSTANCES * 4));
+    for owner in &owners {
+        let ask = Ask { after: Place::FIRST, until: soon(0), limit: 1_000, kinds: ticks() };
+        let timers = store.load(*owner, ask).await.expect("a load").timers;
+        loaded.extend(timers.iter().map(|near| near.id()));
+        let begun = store.begin(*owner, ToBegin { timers, kinds: ticks() }).await.expect("a begin");
+        assert!(begun.iter().all(|begun| matches!(begun, Begun::Yours(_))), "{begun:?}");
+    }
+    assert_eq!(loaded, ids);
+    // In SQL too.
+    let sql = client(&url).await;
+    let last = "select max(timingwheel.shard_of(timingwheel.next_number())) from generate_series(1, 20000)";
+    assert_eq!(sql.query_one(last, &[]).await.expect("a shard").get::<_, i16>(0), 1_023);
+    for owner in owners.drain(..INSTANCES / 2) {
+        store.leave(owner).await.expect("a leave");
+    }
+    let mut left = 0;
+    for owner in owners {
+        left += store.renew(owner, None).await.expect("a renewal").shards.0;
+    }
+    assert_eq!(left, 1_024, "of those that are left");
+}
+
+#[tokio::test]
+async fn of_more_instances_than_shards_some_have_none_and_take_over_when_others_leave() {
+    let url = database().await;
+    let store = store(&url).await;
+    let mut owners = Vec::new();
+    for _ in 0..130 {
+        owners.push(store.join(LEASE, ticks()).await.expect("a join"));
+    }
+    let counts = async |owners: &[Owner]| {
+        let mut counts = Vec::new();
+        for owner in owners {
+            counts.push(store.renew(*owner, None).await.expect("a renewal").shards.0);
+        }
+        counts.sort_unstable();
+        counts
+    };
+    assert_eq!(counts(&owners).await, [vec![0; 66], vec![1; 64]].concat());
+    for owner in owners.drain(..98) {
+        store.leave(owner).await.expect("a leave");
+    }
+    assert_eq!(counts(&owners).await, [2; 32]);
+}
+
+#[tokio::test]
+async fn a_number_of_shards_is_refused_with_what_is_allowed_and_never_changes_where_there_are_timers() {
+    for count in [0, 1, 32, 65, 1_000, 2_048] {
+        let error = PostgresOptions::new("postgres://a/d").and_then(|options| options.shards(count));
+        let error = error.expect_err("a refusal").to_string();
+        assert_eq!(
+            error,
+            format!("the number of shards must be a power of two from 64 to 1024, got {count}")
+        );
+    }
+    let url = database().await;
+    let sql = client(&url).await;
+    let options = PostgresOptions::new(&url).expect("an address");
+    sql.batch_execute(&options.migrations()[..2].concat()).await.expect("tables of format 2");
+    let insert = "insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload) \
+        values (1000 & 63, 1, 1000, 1, 'tick', '{}')";
+    sql.batch_execute(insert).await.expect("a timer");
+    let store = with_shards(&url, 1_024).await;
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
+    assert_eq!(store.renew(owner, None).await.expect("a renewal").shards, (64, 64));
+    let ask = Ask { after: Place::FIRST, until: soon(0), limit: 9, kinds: ticks() };
+    assert_eq!(store.load(owner, ask).await.expect("a load").timers.len(), 1);
 }

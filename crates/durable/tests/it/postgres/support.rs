@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
+use timingwheel_durable::store::Kinds;
 use timingwheel_durable::tokio_postgres::{Client, NoTls};
 use timingwheel_durable::{Answer, Builder, Durable, Kind, PostgresOptions, PostgresStore, Run};
+
+use crate::every_store::kinds;
 
 /// Longer than anything takes, on a machine that is slow and busy.
 pub(crate) const GUARD: Duration = Duration::from_secs(120);
@@ -25,6 +28,11 @@ impl Tick {
 
 impl Kind for Tick {
     const KIND: &'static str = "tick";
+}
+
+/// The kinds of an owner that has a handler for ticks.
+pub(crate) fn ticks() -> Kinds {
+    kinds(&[Tick::KIND])
 }
 
 /// Waits until something holds.

@@ -157,6 +157,35 @@ async fn a_handler_and_a_request_that_both_change_the_order_first_and_the_timer_
 }
 
 #[tokio::test]
+async fn after_finish_in_the_next_run_of_a_series_comes_and_nothing_else_is_loaded() {
+    let url = database().await;
+    let (address, called) = (url.clone(), Arc::new(AtomicI64::new(0)));
+    let calls = Arc::clone(&called);
+    let handler = move |_: Tick, run: Run| {
+        let (address, calls) = (address.clone(), Arc::clone(&calls));
+        async move {
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            run.finish_in(&transaction).await?;
+            transaction.commit().await?;
+            calls.fetch_add(1, Ordering::Relaxed);
+            Ok(Answer::Done)
+        }
+    };
+    let one = builder(store(&url).await, Duration::from_secs(600)).on(handler);
+    let one = one.start().await.expect("a start");
+    let secondly = timingwheel_calendar::Periodic::seconds(1, soon(0));
+    one.every("series", secondly, &Tick::new("series")).save().await.expect("a series");
+    until("it runs", async || called.load(Ordering::Relaxed) > 1).await;
+    let before = one.stats().loads;
+    until("it goes on", async || called.load(Ordering::Relaxed) > 6).await;
+    // One that comes now and then may have come just now.
+    let loads = one.stats().loads - before;
+    assert!(loads <= 1, "{loads}");
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
 async fn finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by() {
     let url = database().await;
     let address = url.clone();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
-use timingwheel_durable::store::{NewTimer, Page, Store, Which};
+use timingwheel_durable::store::{Kinds, NewTimer, Page, Store, Which};
 use timingwheel_durable::{RedbError, RedbOptions, RedbStore, TimerId};
 
 const FULL: &str = "DURABLE_FULL";
@@ -129,7 +129,7 @@ async fn a_file_that_cannot_be_written_any_more_answers_no_save() {
     let is_on = Arc::new(AtomicBool::new(false));
     let backend = ReadOnly { bytes: InMemoryBackend::new(), is_on: is_on.clone() };
     let store = RedbStore::with_backend(backend, RedbOptions::new()).expect("a store");
-    store.join(Duration::from_secs(1), true).await.expect("an owner");
+    store.join(Duration::from_secs(1), Kinds::default()).await.expect("an owner");
     store.save(vec![timer(1)]).await.expect("saved");
     is_on.store(true, Ordering::Relaxed);
     for unique in 2..5 {

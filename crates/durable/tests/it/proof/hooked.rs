@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
-    Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
+    Saved, Settled, Store, Stored, Taken, ToBegin, Which,
 };
 
 /// Where a call stands.
@@ -89,7 +89,7 @@ macro_rules! hooked {
 }
 
 hooked! {
-    join(lease: Duration, has_handlers: bool) -> Owner;
+    join(lease: Duration, kinds: Kinds) -> Owner;
     leave(owner: Owner) -> u64;
     renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
     save(timers: Vec<NewTimer>) -> Vec<Saved>;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use timingwheel_durable::MemoryStore;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
-    Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
+    Saved, Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
 };
+use timingwheel_durable::{MemoryStore, Place};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -33,6 +33,9 @@ struct Standings {
     left: Vec<u64>,
     /// Somebody holds these.
     locked: HashSet<u64>,
+    /// The mark that the first renewal tells, and where loads began.
+    low: Option<Timestamp>,
+    loads: Vec<Place>,
 }
 
 struct Hints {
@@ -52,6 +55,8 @@ impl Leased {
             scans: 0,
             left: Vec::new(),
             locked: HashSet::new(),
+            low: None,
+            loads: Vec::new(),
         };
         Self {
             memory: MemoryStore::new(),
@@ -72,7 +77,7 @@ impl Leased {
     /// Another instance has the timers for a moment, as if the present one had been silent for too long. That one hears of
     /// it at once.
     pub(crate) async fn take_away(&self) {
-        let Ok(other) = self.memory.join(Duration::ZERO, true).await;
+        let Ok(other) = self.memory.join(Duration::ZERO, Kinds::default()).await;
         self.state().epoch = other.epoch;
         self.hint(Hint::Shares);
     }
@@ -84,6 +89,16 @@ impl Leased {
     /// Somebody holds these timers, by their numbers, and no others.
     pub(crate) fn lock(&self, numbers: impl IntoIterator<Item = u64>) {
         self.state().locked = numbers.into_iter().collect();
+    }
+
+    /// The first renewal tells this mark.
+    pub(crate) fn mark(&self, low: Timestamp) {
+        self.state().low = Some(low);
+    }
+
+    /// Where loads began.
+    pub(crate) fn loads(&self) -> Vec<Place> {
+        self.state().loads.clone()
     }
 
     fn is_locked(&self, timer: Near) -> bool {
@@ -111,8 +126,8 @@ impl Leased {
 impl Store for Leased {
     type Error = <MemoryStore as Store>::Error;
 
-    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner, Self::Error> {
-        let owner = self.memory.join(lease, has_handlers).await?;
+    async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner, Self::Error> {
+        let owner = self.memory.join(lease, kinds).await?;
         let mut state = self.state();
         (state.epoch, state.lease, state.expires_at) = (owner.epoch, lease, Instant::now() + lease);
         Ok(owner)
@@ -138,12 +153,14 @@ impl Store for Leased {
         let first_due = to_do.find(is_asked).map(|timer| timer.timer.due());
         let mut state = self.state();
         state.scans += u64::from(from.is_some());
+        let low = state.low.take();
         let standing = match state.epoch == owner.epoch {
+            true if low.is_some() => Standing::Changed,
             true => Standing::Same,
             false if self.is_sole => Standing::Lost,
             false => Standing::Expired,
         };
-        if standing == Standing::Same {
+        if matches!(standing, Standing::Same | Standing::Changed) {
             state.renewals += 1;
             state.expires_at = Instant::now() + state.lease;
         }
@@ -153,6 +170,7 @@ impl Store for Leased {
             good_for: state.lease * 4 / 5,
             clock: None,
             first_due,
+            low,
             taken: 0,
             shards: (1, 1),
         })
@@ -172,6 +190,7 @@ impl Store for Leased {
     }
 
     async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, Self::Error> {
+        self.state().loads.push(ask.after);
         self.memory.load(owner, ask).await
     }
 

@@ -1,5 +1,10 @@
 //! Timers that somebody else holds in the store for a while, as an open transaction does.
 
+use std::time::Duration;
+
+use timingwheel_calendar::Periodic;
+use timingwheel_durable::Missed;
+
 use super::hooked::Step;
 use super::leased::Leased;
 use super::script::{Rig, Tick, What, secs};
@@ -25,7 +30,7 @@ async fn a_begin_whose_answer_was_lost_is_asked_for_until_nobody_holds_the_timer
     let held = durable.after(secs(1), &Tick(0)).save().await.unwrap();
     rig.script.next("begin", Step::After, What::Fail);
     while !rig.script.is_over() {
-        rig.wheel.sleep(std::time::Duration::from_millis(1)).await;
+        rig.wheel.sleep(Duration::from_millis(1)).await;
     }
     rig.store.lock([held.unique()]);
     durable.after(secs(2), &Tick(0)).save().await.unwrap();
@@ -52,4 +57,49 @@ async fn an_end_whose_timer_somebody_holds_is_told_after_that_and_keeps_back_no_
     let stats = durable.stats();
     assert_eq!((stats.done, stats.fenced, stats.begun, rig.calls()), (2, 0, 0, 2));
     assert_eq!(durable.count().await.unwrap(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_somebody_holds_for_a_moment_is_late_by_no_more_than_twice_that() {
+    for (number, held) in (1..).zip([1, 30, 200, 700, 5_000]) {
+        let rig = Rig::on(Leased::new());
+        let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+        let timer = durable.after(secs(1), &Tick(0)).save().await.unwrap();
+        rig.store.lock([timer.unique()]);
+        rig.wheel.sleep(secs(1) + Duration::from_millis(held)).await;
+        assert_eq!(rig.calls(), 0, "{number}: it is held");
+        rig.store.lock([]);
+        rig.wheel.sleep(Duration::from_millis(held.clamp(10, 1_000) + 5)).await;
+        assert_eq!(rig.calls(), 1, "held for {held} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_only_held_is_not_missed_however_long_that_was() {
+    for held in [50, 1_500, 20_000] {
+        let rig = Rig::on(Leased::new());
+        let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+        let hourly = Periodic::seconds(3_600, rig.at(10));
+        let series = durable.every("hourly", hourly, &Tick(0)).missed(Missed::none()).save().await.unwrap();
+        rig.store.lock(series.id().map(|id| id.unique()));
+        rig.wheel.sleep(secs(10) + Duration::from_millis(held)).await;
+        rig.store.lock([]);
+        rig.wheel.sleep(secs(2)).await;
+        assert_eq!((rig.calls(), durable.stats().skipped), (1, 0), "held for {held} ms");
+        assert_eq!(durable.get("hourly").await.unwrap().unwrap().timer.due(), rig.at(3_610));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_missed_before_it_was_held_is_left_out() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    let hourly = Periodic::seconds(3_600, rig.at(10));
+    let series = durable.every("hourly", hourly, &Tick(0)).missed(Missed::none()).save().await.unwrap();
+    rig.store.lock(series.id().map(|id| id.unique()));
+    rig.clock.set(rig.at(15));
+    rig.wheel.sleep(secs(1)).await;
+    rig.store.lock([]);
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), durable.stats().skipped), (0, 1));
 }

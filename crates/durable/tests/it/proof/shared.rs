@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use timingwheel_durable::store::{Hint, Near, NewTimer, Store};
-use timingwheel_durable::{CallBack, Error, Kind, Outside, TimerId};
+use timingwheel_durable::{CallBack, Error, Kind, Outside, Place, TimerId};
 
 use super::hooked::Step;
 use super::leased::Leased;
@@ -164,4 +165,19 @@ async fn an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_
     let durable = next.builder().clock(rig.clock.clone()).start().await.unwrap();
     next.wheel.sleep(secs(1)).await;
     assert_eq!((next.calls(), durable.stats().done), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_loads_from_the_mark_first_and_then_what_is_before_it() {
+    let rig = Rig::on(Leased::new());
+    let dues = [rig.at(-3_600), rig.at(-30), rig.at(1)];
+    let timer = |(unique, due)| NewTimer::new(TimerId::new(due, unique), Tick::KIND, b"0");
+    rig.store.save((1..).zip(dues).map(timer).collect()).await.unwrap();
+    rig.store.mark(rig.at(-60));
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!(rig.calls(), 3);
+    let before = rig.at(-60) - SignedDuration::from_millis(1);
+    assert_eq!(rig.store.loads()[..2], [Place::last_of(before), Place::FIRST]);
+    durable.stop(secs(5)).await;
 }

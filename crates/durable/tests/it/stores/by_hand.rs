@@ -74,7 +74,7 @@ struct Hand<S> {
 
 impl<S: Store> Hand<S> {
     async fn join(&self) -> Owner {
-        self.store.join(Duration::from_secs(30), true).await.expect("join")
+        self.store.join(Duration::from_secs(30), kinds()).await.expect("join")
     }
 
     async fn save(&self, timers: impl IntoIterator<Item = NewTimer>) -> Vec<Saved> {
@@ -240,7 +240,7 @@ impl<S: Store> Hand<S> {
             self.save([replaces.clone()]).await,
             [Saved::Replaced { id: replaces.id, dropped: replaced }]
         );
-        assert_eq!(self.count().await, Counts { stored: 1, begun: 1, buried: 0 });
+        assert_eq!(self.count().await, Counts { stored: 1, begun: 1, ..Counts::default() });
     }
 
     async fn burials(&self) {

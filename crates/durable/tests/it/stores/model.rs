@@ -335,6 +335,7 @@ impl Model {
             stored: count(&|timer| timer.state == State::Stored),
             begun: count(&has_begun),
             buried: count(&is_buried),
+            is_estimate: false,
         }
     }
 

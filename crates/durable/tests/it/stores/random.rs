@@ -25,6 +25,10 @@ const AT_A_TIME: usize = 4;
 /// Few, so that they meet.
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const KINDS: [&str; 3] = ["one", "two", "three"];
+fn all_kinds() -> Kinds {
+    Arc::new(KINDS.map(str::to_owned).into())
+}
+
 const RULES: [&str; 2] = ["cron 0 9 * * * in UTC", "cron 0 10 * * * in UTC"];
 
 /// Makes random calls, and compares each answer and all stored timers with a model.
@@ -74,7 +78,7 @@ impl<P: Home> Run<P> {
     }
 
     async fn join(&mut self) {
-        let owner = self.store().join(Duration::from_secs(30), true).await.expect("join");
+        let owner = self.store().join(Duration::from_secs(30), all_kinds()).await.expect("join");
         self.model.join(owner);
         self.owners.push(owner);
     }
