@@ -7,17 +7,19 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Cron;
-use timingwheel_durable::store::{Change, Ended, Near, NewTimer, Page, Removal, Saved, Settled, Which};
+use timingwheel_durable::store::{
+    Change, Ended, Near, NewTimer, Page, Removal, Saved, Settled, Taken, Which,
+};
 use timingwheel_durable::{
     Answer, Backoff, Builder, Cancelled, Durable, Error, HandlerResult, Missed, Moved, Run, TimerId,
 };
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::db::Lock;
-use crate::history::{Event, History, Told};
+use crate::history::{Event, History, OF_ITSELF, Told};
 use crate::network::{Wire, World, lock, ms};
 use crate::payload::{Order, kind, payload};
-use crate::script::{Action, Ends, Job, Lack, Script};
+use crate::script::{Action, Ends, Job, Lack, POISON, Script};
 use crate::store::{Client, Failed};
 
 fn key(key: u32) -> String {
@@ -118,6 +120,7 @@ async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
             let now = wire.wall_ms() + after.max(1);
             Ok(Answer::Snooze(Timestamp::from_millisecond(now).unwrap_or(Timestamp::MAX)))
         }
+        Ends::Poison => Err(POISON.into()),
         Ends::Bury => Ok(Answer::Bury("it asked for it".into())),
         Ends::InTransaction(holds) => finish_in(&wire, &run, holds).await,
         Ends::Done | Ends::Snooze(_) => Ok(Answer::Done),
@@ -301,11 +304,11 @@ impl Life {
     fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: (i64, i64, bool)) {
         // A deployment: the former one stops at the same time.
         self.stop(slot, 1_000);
-        self.slots.insert(slot, kinds.len() == 3 && is_new && machine.2);
+        self.slots.insert(slot, kinds.len() == 3 && is_new);
         let (script, inst) = (&self.script, self.instances);
         self.instances += 1;
         let seed = script.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(inst as u64);
-        let wire = Wire::new(&self.world, inst, seed, machine, script.timeout_ms);
+        let wire = Wire::new(&self.world, inst, seed, machine, (script.timeout_ms, script.row_ms));
         self.wires.insert(slot, wire.clone());
         let (up, script, kinds) = (Arc::clone(&self.up), script.clone(), kinds.to_vec());
         tokio::spawn(async move {
@@ -370,15 +373,17 @@ impl Life {
         }
     }
 
-    /// No more faults and calls. The instances that run stay, so that one that is stuck is seen. The dead ones are started again, and
-    /// those that cannot run all timers are deployed anew.
+    /// No more faults and calls. The instances that run stay, so that one that is stuck is seen. The dead ones are started again. A
+    /// machine without zones would keep a series for ever, so it is replaced.
     async fn calm_down(&mut self) {
         let lease = self.script.lease_ms;
         self.world.log(Event::Calm);
-        for (slot, can_all) in std::mem::take(&mut self.slots) {
-            if !can_all || !self.wires.contains_key(&slot) {
-                self.start(slot, &[0, 1, 2], true, (0, 0, true));
-            }
+        let slots = std::mem::take(&mut self.slots);
+        let stays = |slot: &usize| self.wires.get(slot).is_some_and(Wire::has_zones);
+        let can_all = slots.iter().any(|(slot, can_all)| *can_all && stays(slot));
+        let anew: Vec<usize> = slots.keys().filter(|slot| !stays(slot)).copied().collect();
+        for slot in anew.into_iter().chain((!can_all).then_some(100)) {
+            self.start(slot, &[0, 1, 2], true, (0, 0, true));
         }
         // Until the oracle takes this for calm.
         sleep(ms(3 * lease + 70_000)).await;
@@ -423,6 +428,12 @@ impl Life {
         use Action::*;
         if let Crowd { by, key, count } = action {
             return (0..count).for_each(|_| self.call(Cancel { by, key }));
+        }
+        if let Burst { by, due_in_ms, count, job } = action {
+            // Keys that no other call names.
+            let keys = 1_000 + job.n * 1_000..;
+            let save = |key| Save { by, key, due_in_ms, replaces: false, job: job.clone() };
+            return keys.take(count as usize).for_each(|key| self.call(save(key)));
         }
         let call = self.calls;
         self.calls += 1;
@@ -517,7 +528,12 @@ async fn by_handle(durable: &Durable, action: Action) -> Result<Told, Error> {
             } else {
                 durable.delete_buried(id).await?
             };
-            Told::Other(format!("{told:?}"))
+            // A key that its own series has is not in its way.
+            let is_own = |holder: TimerId| holder.unique() == id.unique();
+            match told {
+                Taken::KeyTaken(holder) if is_own(holder) => Told::Other(OF_ITSELF.into()),
+                told => Told::Other(format!("{told:?}")),
+            }
         }
         _ => Told::NotFound,
     })

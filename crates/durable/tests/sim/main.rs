@@ -7,7 +7,7 @@
 //! | `DURABLE_SEEDS=0..1000` | these seeds are tried, instead of a few |
 //! | `DURABLE_SIM_SECONDS=60` | new seeds are tried for so long |
 //! | `DURABLE_WEEKS=10` | so many weeks with eight instances are tried |
-//! | `DURABLE_LACKS=300` | each part that the store can lack is left out, in so many seeds |
+//! | `DURABLE_LACKS=300`, `DURABLE_PART` | this part is left out, in so many seeds: see `find_faults` |
 //! | `DURABLE_SCRIPT=7`, or a file | the script of a seed, or of a file in `found`, is replayed, and its history printed |
 
 mod db;
@@ -152,23 +152,21 @@ fn worlds_break_no_rule() {
     hunt(from.parse().expect("a seed")..to.parse().expect("a seed"), Script::of);
 }
 
-/// How many seeds it takes to see that this part is missing. `None` if none of them shows it.
-fn found_after(lack: Lack, seeds: u64) -> Option<(u64, Wrong)> {
-    (0..seeds).find_map(|seed| {
-        let script = Script { lacks: Some(lack), ..Script::of(seed) };
-        let wrong = wrong(&script).into_iter().next()?;
-        Some((seed + 1, wrong))
-    })
-}
-
+/// A part of the simulated store, or of the crate with `faults.patch`, is left out: how many seeds it takes to see it.
 #[test]
-fn what_the_store_lacks_is_found() {
-    let Ok(seeds) = std::env::var("DURABLE_LACKS") else { return };
-    for lack in Lack::ALL {
-        match found_after(lack, seeds.parse().expect("a number of seeds")) {
-            Some((after, Wrong { rule, what, .. })) => println!("{lack:?}: after {after}, by {rule}: {what}"),
-            None => println!("{lack:?}: not in {seeds}"),
-        }
+fn what_is_left_out_is_found() {
+    let (Ok(seeds), Ok(part)) = (std::env::var("DURABLE_LACKS"), std::env::var("DURABLE_PART")) else {
+        return;
+    };
+    let lacks = Lack::ALL.into_iter().find(|lack| format!("{lack:?}") == part);
+    let seeds: u64 = seeds.parse().expect("a number of seeds");
+    let found = (0..seeds).find_map(|seed| {
+        let script = Script { lacks, ..Script::of(seed) };
+        Some((seed + 1, wrong(&script).into_iter().next()?))
+    });
+    match found {
+        Some((after, Wrong { rule, what, .. })) => println!("{part}: after {after}, by {rule}: {what}"),
+        None => println!("{part}: not in {seeds}"),
     }
 }
 

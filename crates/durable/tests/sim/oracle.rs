@@ -19,6 +19,7 @@
 //! | late kind | and so are timers of a kind that only some instances run |
 //! | cancelled, follows | after a cancel that came while it ran, there is no other attempt, and no other run |
 //! | missed | a run is missed only if it is late |
+//! | rule | a series goes on by the rule that it was saved with last |
 //! | series over | a series goes on until it is cancelled |
 //! | retry, retried series | a buried run of a series can be retried, and its series does not come back with it |
 //! | lease lost, phantom | without a fault no lease is lost; an owner that nobody knows does not keep shards for long |
@@ -29,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use timingwheel_durable::TimerId;
 
-use crate::history::{Event, History, Told};
-use crate::script::Script;
+use crate::history::{Event, History, OF_ITSELF, Told};
+use crate::script::{POISON, Script};
 
 /// After so many attempts whose process ended a timer is buried, whatever its tries.
 const MOST_CRASHES: u32 = 20;
@@ -57,6 +58,8 @@ struct Row {
     is_called: bool,
     is_ending: bool,
     needs: (u8, bool),
+    /// How often its series runs.
+    every_ms: Option<i64>,
 }
 
 /// What a restore takes back.
@@ -64,6 +67,7 @@ struct Row {
 struct Stands {
     members: BTreeMap<u64, usize>,
     rows: BTreeMap<u64, Row>,
+    buried: BTreeMap<TimerId, Row>,
 }
 
 struct Reader<'a> {
@@ -90,7 +94,6 @@ struct Reader<'a> {
     /// Instances whose program does not know the new shape of payloads.
     old: BTreeSet<usize>,
     joined: BTreeMap<u64, (i64, bool)>,
-    buried: BTreeMap<TimerId, Row>,
     retried: BTreeSet<TimerId>,
     faults: Vec<(i64, i64)>,
 }
@@ -130,7 +133,6 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
         up: BTreeMap::new(),
         old: BTreeSet::new(),
         joined: BTreeMap::new(),
-        buried: BTreeMap::new(),
         retried: BTreeSet::new(),
         faults: Vec::new(),
     };
@@ -288,7 +290,7 @@ impl Reader<'_> {
     fn changed(&mut self, event: &Event) {
         let now = self.now;
         match event {
-            Event::Saved { id, n, key, needs, .. } => {
+            Event::Saved { id, n, key, needs, every_ms, .. } => {
                 self.failed.remove(id);
                 let row = Row {
                     id: *id,
@@ -301,12 +303,13 @@ impl Reader<'_> {
                     is_called: false,
                     is_ending: false,
                     needs: *needs,
+                    every_ms: *every_ms,
                 };
                 self.stands.rows.insert(id.unique(), row);
             }
-            Event::Updated { id, n, needs } => {
+            Event::Updated { id, n, needs, every_ms } => {
                 if let Some(row) = self.row(*id) {
-                    (row.n, row.needs, row.is_ending) = (*n, *needs, false);
+                    (row.n, row.needs, row.is_ending, row.every_ms) = (*n, *needs, false, *every_ms);
                 }
             }
             Event::Moved { id, due_ms } => {
@@ -326,7 +329,7 @@ impl Reader<'_> {
                 self.failed.remove(id);
                 self.buries.remove(id);
                 self.effects.remove(id);
-                let Some(mut row) = self.buried.remove(id) else { return };
+                let Some(mut row) = self.stands.buried.remove(id) else { return };
                 self.retried.insert(*name);
                 if name != id {
                     (row.id, row.key) = (*name, None);
@@ -431,7 +434,7 @@ impl Reader<'_> {
             self.up.values().any(|(kinds, is_new, _)| kinds.contains(&needs.0) && (*is_new || !needs.1));
         let is_unheard = waits > 4_000
             && is_near
-            && can_all
+            && can_some
             && !is_held
             && !self.script.is_tight()
             && is_calm(row.since.min(now - waits));
@@ -455,7 +458,8 @@ impl Reader<'_> {
     }
 
     fn ended(&mut self, id: TimerId, how: &str) {
-        if how.starts_with("Bury") {
+        // The store cannot take this error.
+        if how.starts_with("Bury") || how.contains(POISON) {
             self.buries.insert(id);
         } else if !how.starts_with("Done") && !how.starts_with("Snooze") {
             *self.failed.entry(id).or_default() += 1;
@@ -492,7 +496,7 @@ impl Reader<'_> {
         self.stands.rows.remove(&id.unique());
         if told == "buried" {
             let key = row.key.clone();
-            self.buried.insert(id, Row { key, ..row.clone() });
+            self.stands.buried.insert(id, Row { key, ..row.clone() });
         }
         let is_over = is_series && next.is_none() && !row.is_ending && !self.retried.contains(&id);
         if is_over {
@@ -510,6 +514,13 @@ impl Reader<'_> {
         }
         if goes_on && row.is_ending {
             self.wrong("follows", format!("{id} was cancelled, and is followed by {next:?}"));
+        }
+        if goes_on && row.every_ms != every_ms {
+            let (is, was) = (every_ms, row.every_ms);
+            self.wrong(
+                "rule",
+                format!("{id} is followed by another rule, {is:?} ms, than it was saved with, {was:?}"),
+            );
         }
         if let (true, Some((next, ..)), Some(every)) = (goes_on, next, every_ms) {
             let (from, to) = (id.first_due().as_millisecond(), next.first_due().as_millisecond());
@@ -569,11 +580,8 @@ impl Reader<'_> {
             Told::Moved(id, due_ms) => asked.moved.contains(&(*id, *due_ms)) || self.lost_at >= asked.at,
             Told::Series(_) | Told::Failed(_) | Told::Other(_) => true,
         };
-        if let Told::Other(told) = what
-            && told.starts_with("KeyTaken")
-            && self.buried.keys().any(|id| told.ends_with(&format!("{:016x}))", id.unique())))
-        {
-            self.wrong("retry", format!("call {call} is told {told}, of the series itself"));
+        if matches!(what, Told::Other(told) if told == OF_ITSELF) {
+            self.wrong("retry", format!("call {call} is refused, because of the series itself"));
         }
         let is_held = self.held.iter().any(|(from, to, key)| {
             (*key == asked.key || asked.key.is_none()) && *from <= self.now && asked.at <= *to
