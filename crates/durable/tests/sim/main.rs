@@ -145,6 +145,7 @@ fn worlds_break_no_rule() {
     if let Ok(seconds) = std::env::var("DURABLE_SIM_SECONDS") {
         let until = Instant::now() + Duration::from_secs(seconds.parse().expect("a number of seconds"));
         let first = fastrand::Rng::new().u64(..u64::MAX / 2);
+        println!("worlds of {seconds} s from seed {first} on: DURABLE_SCRIPT={first} replays it");
         return hunt((first..).take_while(|_| Instant::now() < until), Script::of);
     }
     let seeds = std::env::var("DURABLE_SEEDS").unwrap_or_else(|_| "0..6".into());
