@@ -225,17 +225,17 @@ impl Builder {
         if shards * wheel_size > MAX_SLOTS {
             return Err(BuildError::Slots { shards, wheel_size, max: MAX_SLOTS });
         }
-        let clock = Clock::of(runtime.runtime_flavor());
+        let clock = Clock::of(&runtime);
         // Tests count in ticks from when they begin.
         let resolution =
             if clock.is_pausable { resolution.with_a_border_at(clock.now()) } else { resolution };
         let counters = Counters::of(name.unwrap_or_else(next_name));
-        let alarm = Arc::new(Alarm::new(clock, shards, counters));
+        let alarm = Arc::new(Alarm::new(clock.clone(), shards, counters));
         let bound = max_pending.map(|max_pending| Arc::new(MaxPending::new(max_pending)));
         let shards: Box<[Arc<Shard>]> = (0..shards)
             .map(|number| {
                 let hierarchy = Hierarchy::new(resolution, wheel_size);
-                Arc::new(Shard::new((number, shards), hierarchy, clock, alarm.clone(), bound.clone()))
+                Arc::new(Shard::new((number, shards), hierarchy, clock.clone(), alarm.clone(), bound.clone()))
             })
             .collect();
 

@@ -81,9 +81,9 @@ impl TimingWheel {
         &self.wheel.turner.alarm.counters.name
     }
 
-    /// How many timers are pending: registered, and neither fired nor dropped since.
+    /// How many timers are pending: armed, and neither fired nor dropped since.
     ///
-    /// A future registers its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
+    /// A future arms its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
     /// methods register it at once.
     ///
     /// On a wheel with a bound this is one load. Otherwise it locks each shard for a moment, one after the other.
@@ -206,6 +206,12 @@ impl TimingWheel {
     pub fn is_ended(&self) -> bool {
         // All shards end within a moment of each other, and there is at least one.
         self.wheel.shards[0].has_ended()
+    }
+
+    /// Counts a panic in [`Stats::wakers_panicked`], so that an operator sees it in the wheel's statistics, metrics and
+    /// health. For libraries that are built on timers, and catch panics of code that they run later.
+    pub fn note_panic(&self) {
+        self.wheel.turner.alarm.counters.note_panic();
     }
 
     /// The runtime on which the wheel was made, and whose workers turn it.

@@ -48,8 +48,9 @@
 //! anything.
 //!
 //! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A wheel on a multi-thread
-//! runtime always goes by the real clock. A thread outside every runtime sees the real clock too: once the clock was
-//! paused, and also after it is resumed, enter the runtime's handle on that thread before you use the wheel.
+//! runtime always goes by the real clock. All threads read the wheel's clock, also those outside its runtime. But on these
+//! [`Instant::now`](time::Instant::now) tells another time, once the clock was paused: ask
+//! [`current_time`](TimingWheel::current_time) instead.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!

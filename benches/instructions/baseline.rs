@@ -26,6 +26,8 @@ const COMMAND: &str = if cfg!(feature = "test-util") {
 const TOLERANCE: f64 = 0.01;
 /// For small counts, where a hundredth is less than what a single reading of the clock varies by.
 const LEAST_TOLERANCE: f64 = 4.0;
+/// For misses, which depend on where the allocator puts things.
+const TOLERANCE_OF_MISSES: f64 = 0.5;
 
 #[derive(Debug)]
 pub(crate) struct Baseline {
@@ -92,12 +94,13 @@ impl Baseline {
 
 fn differences(name: &str, now: &Counts, before: &Counts) -> impl Iterator<Item = String> {
     let counts = [
-        ("instructions", now.instructions, before.instructions),
-        ("reads", now.reads, before.reads),
-        ("writes", now.writes, before.writes),
+        ("instructions", now.instructions, before.instructions, LEAST_TOLERANCE),
+        ("reads", now.reads, before.reads, LEAST_TOLERANCE),
+        ("writes", now.writes, before.writes, LEAST_TOLERANCE),
+        ("misses", now.misses, before.misses, TOLERANCE_OF_MISSES),
     ];
-    counts.into_iter().filter_map(move |(what, now, before)| {
-        let tolerance = (before * TOLERANCE).max(LEAST_TOLERANCE);
+    counts.into_iter().filter_map(move |(what, now, before, least)| {
+        let tolerance = (before * TOLERANCE).max(least);
         if now > before + tolerance {
             let limit = before + tolerance;
             Some(format!("`{name}` takes {now:.1} {what}; the baseline is {before:.1}, the limit {limit:.1}."))
@@ -117,9 +120,9 @@ const COMPILER: &str = "Counted in a build by ";
 
 impl fmt::Display for Baseline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = table::new(["operation", "instructions", "reads", "writes", "allocations"]);
-        for (name, Counts { instructions, reads, writes, allocations }) in &self.rows {
-            let numbers = [instructions, reads, writes].map(|count| format!("{count:.1}"));
+        let mut table = table::new(["operation", "instructions", "reads", "writes", "misses", "allocations"]);
+        for (name, Counts { instructions, reads, writes, misses, allocations }) in &self.rows {
+            let numbers = [instructions, reads, writes, misses].map(|count| format!("{count:.1}"));
             table.add_row(table::row(name, numbers.into_iter().chain([format!("{allocations:.3}")])));
         }
         writeln!(f, "# The baseline of `{COMMAND}`\n")?;
@@ -136,7 +139,12 @@ fn parse(line: &str) -> Option<(String, Counts)> {
     let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
     let name = cells.next()?.to_owned();
     let mut number = || cells.next()?.parse().ok();
-    let counts =
-        Counts { instructions: number()?, reads: number()?, writes: number()?, allocations: number()? };
+    let counts = Counts {
+        instructions: number()?,
+        reads: number()?,
+        writes: number()?,
+        misses: number()?,
+        allocations: number()?,
+    };
     Some((name, counts))
 }

@@ -16,6 +16,9 @@ pub(crate) struct Counts {
     pub(crate) reads: f64,
     /// Writes to memory.
     pub(crate) writes: f64,
+    /// Reads and writes that miss the cache of the first level. Callgrind plays the same one on all processors: 32 KiB in
+    /// lines of 64 bytes.
+    pub(crate) misses: f64,
     /// Blocks that were allocated.
     pub(crate) allocations: f64,
 }
@@ -59,6 +62,7 @@ fn read(report: &Value) -> Option<Counts> {
         instructions: total("Callgrind", "Ir")?,
         reads: total("Callgrind", "Dr")?,
         writes: total("Callgrind", "Dw")?,
+        misses: total("Callgrind", "D1mr")? + total("Callgrind", "D1mw")?,
         allocations: total("DHAT", "TotalBlocks")?,
     })
 }

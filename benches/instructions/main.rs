@@ -1,4 +1,4 @@
-//! How many instructions, accesses to memory and allocations does an operation take, and has that changed?
+//! How many instructions, accesses to memory, misses and allocations does an operation take, and has that changed?
 //!
 //! | command | what it does |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! With `--package timingwheel-benches --no-default-features --features timerfd` tokio is built without `test-util`, as for
 //! a server, and the baseline is `baseline_without_test_util.md`.
 //!
-//! Callgrind counts instructions and accesses, DHAT allocations, and gungraun runs both, so it takes valgrind and
+//! Callgrind counts instructions, accesses and misses, DHAT allocations, and gungraun runs both. So it takes valgrind and
 //! `gungraun-runner`. Where they are missing, it says so; that is an error only with `--check` and `--renew`.
 
 mod baseline;

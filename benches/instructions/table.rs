@@ -23,24 +23,44 @@ pub(crate) fn beside_tokio(counts: &[(&'static Operation, Counts)]) -> Table {
         let mut all = counts.iter();
         all.find(|(counted, _)| std::ptr::eq(*counted, operation)).map(|(_, counts)| *counts)
     };
-    let mut table =
-        new(["operation", "instructions", "tokio's", "target", "reads", "tokio's", "writes", "tokio's"]);
+    let mut table = new([
+        "operation",
+        "instructions",
+        "tokio's",
+        "target",
+        "reads",
+        "tokio's",
+        "writes",
+        "tokio's",
+        "misses",
+        "tokio's",
+    ]);
     for ours in operations::ours() {
         let counts = of(ours);
         let target = ours.target.zip(counts).map(|(target, counts)| {
             let missed = if counts.instructions > target { " missed" } else { "" };
             format!("{target}{missed}")
         });
-        let [instructions, reads, writes] = counts.map(columns).unwrap_or_default();
-        let [of_tokio, reads_of_tokio, writes_of_tokio] =
+        let [instructions, reads, writes, misses] = counts.map(columns).unwrap_or_default();
+        let [of_tokio, reads_of_tokio, writes_of_tokio, misses_of_tokio] =
             operations::rival(ours).and_then(of).map(columns).unwrap_or_default();
         let target = target.unwrap_or_default();
-        let cells = [instructions, of_tokio, target, reads, reads_of_tokio, writes, writes_of_tokio];
+        let cells = [
+            instructions,
+            of_tokio,
+            target,
+            reads,
+            reads_of_tokio,
+            writes,
+            writes_of_tokio,
+            misses,
+            misses_of_tokio,
+        ];
         table.add_row(row(ours.name, cells));
     }
     table
 }
 
-fn columns(counts: Counts) -> [String; 3] {
-    [counts.instructions, counts.reads, counts.writes].map(|count| format!("{count:.1}"))
+fn columns(counts: Counts) -> [String; 4] {
+    [counts.instructions, counts.reads, counts.writes, counts.misses].map(|count| format!("{count:.1}"))
 }

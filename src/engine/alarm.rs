@@ -45,7 +45,8 @@ use crate::platform::sync::{AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering
 use crate::telemetry::counters::Counters;
 use crate::wheel::Nanos;
 
-/// The value of `next_turn` while a turn goes on, or while the driver's task is about to make one. No expiration is less.
+/// The value of `next_turn` while some thread owes a turn: a turner from the beginning of its turn to the end, the driver's task
+/// from when it was woken for that, and the thread that makes the wheel, for the first turn. No expiration is less.
 const AWAKE: u64 = 0;
 /// The value of `next_turn` while there is nothing to wait for.
 const NEVER: u64 = Nanos::MAX.0;
@@ -109,6 +110,7 @@ impl Alarm {
     /// For the driver as it ends: lets go of the runtime, which the driver's waker and the timer hold.
     pub(crate) fn end(&self) {
         self.watch.end();
+        self.clock.end();
         drop(self.driver.take());
         let state = std::mem::take(&mut *lock(&self.state));
         drop(state);

@@ -49,7 +49,12 @@ impl ParkTimer {
     /// # Panics
     /// As tokio does, if the runtime lacks the I/O driver or the timers that are needed.
     #[track_caller]
-    pub(crate) fn of_current_runtime(clock: Clock, tick: Duration, counters: &Counters, turn: Waker) -> Self {
+    pub(crate) fn of_current_runtime(
+        clock: &Clock,
+        tick: Duration,
+        counters: &Counters,
+        turn: Waker,
+    ) -> Self {
         let runtime = Handle::current();
         let is_multi_thread = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
         let is_precise = is_multi_thread || (tick < TOKIOS_TICK && !clock.is_pausable);

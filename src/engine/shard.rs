@@ -36,10 +36,6 @@ const AGE: u32 = YOUNG / 8;
 /// The shard remembers the time of its last turn that came so late.
 const HELD_UP: Duration = Duration::from_millis(500);
 
-/// The value of `reached` after the end. It makes every deadline count as reached, so that each waiting future finds
-/// the end.
-const ENDED: u64 = u64::MAX;
-
 #[derive(Debug)]
 pub(crate) struct Shard {
     state: ShortLock<State>,
@@ -69,17 +65,44 @@ struct Published {
     /// No bucket comes up before this time. It may be too early, because cancelling does not
     /// raise it. Relaxed everywhere: fences order it against the next turn, see `alarm`.
     next_expiration: AtomicU64,
-    /// When a turn last had something to do here, or [`ENDED`]. Deadlines up to this time have been reached. Release and
-    /// acquire: a thread that finds its deadline reached sees what the turner did to the entry before.
-    reached: AtomicU64,
-    /// Entries with deadlines up to this time have left the hierarchy.
-    handed_out: AtomicU64,
+    /// When a turn last had something to do here. Deadlines up to this time have been reached. After the end all have.
+    reached: Watermark,
+    /// Entries with deadlines up to this time have left the hierarchy. This never ends.
+    handed_out: Watermark,
     /// When a turn came more than [`HELD_UP`] after it was due here; zero if none did. Relaxed: see
     /// [`last_late_turn`](Shard::last_late_turn).
     late_turn: AtomicU64,
     /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
     /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
     old_before: AtomicU64,
+}
+
+/// It covers the deadlines up to a time. Release and acquire: who finds a deadline covered sees what the turner did before.
+#[derive(Debug, Default)]
+struct Watermark(AtomicU64);
+
+impl Watermark {
+    /// The value after the end. It covers every deadline, so that each waiting future finds the end. No clock comes to it.
+    const END: u64 = u64::MAX;
+
+    #[inline]
+    fn covers(&self, deadline: Nanos) -> bool {
+        self.0.load(Ordering::Acquire) >= deadline.0
+    }
+
+    fn set(&self, time: u64) {
+        self.0.store(time, Ordering::Release);
+    }
+
+    /// For a thread with the shard's lock. It stays if the clock seems to go back.
+    fn raise(&self, time: Nanos) {
+        self.set(time.0.max(self.0.load(Ordering::Relaxed)));
+    }
+
+    #[inline]
+    fn has_ended(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::END
+    }
 }
 
 impl Shard {
@@ -260,19 +283,19 @@ impl Shard {
     /// happened to the entry. It takes one load.
     #[inline]
     pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
-        self.published.reached.load(Ordering::Acquire) >= deadline.0
+        self.published.reached.covers(deadline)
     }
 
     /// Whether entries with this deadline have left the hierarchy.
     #[inline]
     fn has_handed_out(&self, deadline: Nanos) -> bool {
-        self.published.handed_out.load(Ordering::Acquire) >= deadline.0
+        self.published.handed_out.covers(deadline)
     }
 
     /// Whether the shard has ended. Takes no lock.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.published.reached.load(Ordering::Acquire) == ENDED
+        self.published.reached.has_ended()
     }
 
     /// When this shard was last turned so late that its timers' tasks were woken long after their deadlines; zero if
@@ -429,7 +452,7 @@ impl Shard {
     }
 
     /// Turns the shard at `now`: moves the hierarchy's clock, and adds the wakers of up to `batch` due timers to
-    /// `expired`. A timer that is later than `longest_wait` was registered too late, and counts as late by that.
+    /// `expired`. A timer that is later than `longest_wait` was armed too late, and counts as late by that.
     pub(crate) fn turn(
         &self,
         now: Nanos,
@@ -463,9 +486,8 @@ impl Shard {
                 let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
                 next_expiration.store(next.0, Ordering::Relaxed);
             }
-            // If the clock seems to go back, `reached` stays.
-            reached.store(reached.load(Ordering::Relaxed).max(now.0), Ordering::Release);
-            handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
+            reached.raise(now);
+            handed_out.set(state.hierarchy.handed_out_through().0);
         }
         drop(state);
         drop(lateness);
@@ -482,7 +504,7 @@ impl Shard {
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
         // Before the entries are taken out, so that timers find the end even if that panics.
         self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
-        self.published.reached.store(ENDED, Ordering::Release);
+        self.published.reached.set(Watermark::END);
         self.alarm.counters.events.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);

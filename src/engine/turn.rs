@@ -161,7 +161,7 @@ impl Turner {
     pub(crate) fn begin(self: &Arc<Self>, workers: usize) -> Driver {
         let turn = Arc::new(ByPark(self.clone())).into();
         let (tick, counters) = (self.resolution.tick(), &self.alarm.counters);
-        let timer = ParkTimer::of_current_runtime(self.clock, tick, counters, turn);
+        let timer = ParkTimer::of_current_runtime(&self.clock, tick, counters, turn);
         self.alarm.begin(timer, workers);
         // After this turn inserters set the timers themselves, even before the task is first polled.
         self.turn();
@@ -181,7 +181,7 @@ impl Turner {
         alarm.counters.turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
-        let mut budget = Budget::of_a_turn(self.clock);
+        let mut budget = Budget::of_a_turn(&self.clock);
         self.clock.look_for_pause();
         let mut pace = None;
         loop {
@@ -194,7 +194,7 @@ impl Turner {
             let pace = *pace.get_or_insert_with(|| Pace::of_this_turn(due, alarm.not_before()));
             let due = due.unwrap_or(now).min(now);
             self.note_stall(due, now);
-            // Where the clock may jump no timer is registered whose deadline has passed.
+            // Where the clock may jump no timer is armed whose deadline has passed.
             let longest_wait =
                 if self.clock.may_jump() { Nanos::MAX } else { pace.longest_wait(due, now, self.resolution) };
             match self.turn_shards(now, longest_wait, &mut budget, &mut expired) {
@@ -224,7 +224,7 @@ impl Turner {
     }
 
     /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks. None of them has waited for
-    /// longer than `longest_wait`, unless it was registered too late.
+    /// longer than `longest_wait`, unless it was armed too late.
     pub(super) fn turn_shards(
         &self,
         now: Nanos,
@@ -375,7 +375,7 @@ impl Budget {
     const BATCHES: usize = 16;
     const TIME: Duration = Duration::from_millis(1);
 
-    pub(super) const fn of_a_turn(clock: Clock) -> Self {
+    pub(super) const fn of_a_turn(clock: &Clock) -> Self {
         Self { batches: Self::BATCHES, is_timed: !clock.is_pausable, until: None, fired: 0 }
     }
 
@@ -448,7 +448,7 @@ impl Pace {
         }
     }
 
-    /// How long a timer that was registered in time may have waited for a turn at `now` that was due since `due`. It lies in
+    /// How long a timer that was armed in time may have waited for a turn at `now` that was due since `due`. It lies in
     /// a tick that this turn covers.
     pub(super) fn longest_wait(self, due: Nanos, now: Nanos, resolution: Resolution) -> Nanos {
         (0..self.ticks()).fold(Nanos(now.0.saturating_sub(due.0)), |wait, _| wait.after(resolution.tick()))

@@ -98,13 +98,13 @@ pub fn describe() {
     let overdue = "How far the wheel is behind, beyond one tick.";
     describe_gauge!("timingwheel_overdue_seconds", Unit::Seconds, overdue);
     for (name, text) in [
-        ("timingwheel_pending", "Timers that are registered."),
+        ("timingwheel_pending", "Timers that are pending."),
         ("timingwheel_pending_by_level", "Timers that stand on a level of the wheel."),
     ] {
         describe_gauge!(name, Unit::Count, text);
     }
     for (name, text) in [
-        ("timingwheel_armed_total", "Timers that were registered."),
+        ("timingwheel_armed_total", "Timers that were armed."),
         ("timingwheel_fired_total", "Timers whose deadline came."),
         ("timingwheel_cancelled_total", "Timers that did not reach their deadline."),
         ("timingwheel_cascaded_total", "Moves of a timer from bucket to bucket."),

@@ -93,8 +93,8 @@ impl Parts {
     }
 
     fn with(clock: Clock, shards: usize) -> Self {
-        let alarm = Arc::new(Alarm::new(clock, shards, Counters::of("model".into())));
-        let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
+        let alarm = Arc::new(Alarm::new(clock.clone(), shards, Counters::of("model".into())));
+        let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock.clone(), None)).collect();
         let turner = Arc::new(Turner::new(&shards, alarm.clone(), clock, resolution()));
         let driver = Driver { turner: turner.clone() };
         Self { shards, turner, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
@@ -123,7 +123,7 @@ fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<MaxPending>>) -> 
 
 /// Ends a single shard as its wheel does, and returns how many timers were pending.
 fn end(shard: &Arc<Shard>) -> usize {
-    Turner::new(std::slice::from_ref(shard), lone_alarm(), shard.clock, resolution()).end()
+    Turner::new(std::slice::from_ref(shard), lone_alarm(), shard.clock.clone(), resolution()).end()
 }
 
 /// Adds a timer that is not due.

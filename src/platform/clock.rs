@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, RuntimeFlavor};
+use tokio::runtime::{Builder, Handle, Id, RuntimeFlavor, worker_index};
 use tokio::time::Instant;
 
 use crate::wheel::Nanos;
@@ -137,61 +137,106 @@ impl fmt::Debug for FromNow {
 }
 
 /// A wheel's clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Clock {
     /// Whether it can be paused: then it is tokio's, which tests can pause on runtimes with one thread. Otherwise it is
     /// std's, because tokio's is the clock of the runtime that the thread is within, which may be another one than the
     /// wheel's.
     pub(crate) is_pausable: bool,
+    /// If it can be paused: the wheel's runtime.
+    runtime: Option<Arc<Home>>,
+}
+
+/// The runtime that a clock belongs to. A thread outside of the runtime enters it to read the clock.
+#[derive(Debug)]
+struct Home {
+    id: Id,
+    /// `None` after the wheel's end: it would keep what belongs to the runtime.
+    runtime: Mutex<Option<Handle>>,
+}
+
+impl Home {
+    /// Calls `read` within the runtime.
+    #[cold]
+    fn within<R>(&self, read: impl FnOnce() -> R) -> R {
+        let is_elsewhere = match Handle::try_current() {
+            Ok(current) => current.id() != self.id,
+            // A thread that is about to end can enter none.
+            Err(error) => !error.is_thread_local_destroyed(),
+        };
+        let runtime = if is_elsewhere { self.lock().clone() } else { None };
+        let _context = runtime.as_ref().map(Handle::enter);
+        read()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Handle>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Clock {
     /// The last time that a clock tells, just before the end of time. Only a paused clock comes to it.
     pub(crate) const LAST: Nanos = Nanos(Nanos::MAX.0 - 1);
 
-    /// The clock of a wheel on a runtime of this kind.
-    pub(crate) fn of(runtime: RuntimeFlavor) -> Self {
-        Self { is_pausable: runtime != RuntimeFlavor::MultiThread && has_test_util() }
+    /// The clock of a wheel on this runtime.
+    pub(crate) fn of(runtime: &Handle) -> Self {
+        let is_pausable = runtime.runtime_flavor() != RuntimeFlavor::MultiThread && has_test_util();
+        let home = || Arc::new(Home { id: runtime.id(), runtime: Mutex::new(Some(runtime.clone())) });
+        Self { is_pausable, runtime: is_pausable.then(home) }
     }
 
     #[cfg(test)]
     pub(crate) const fn that_pauses(is_pausable: bool) -> Self {
-        Self { is_pausable }
+        Self { is_pausable, runtime: None }
+    }
+
+    /// Lets go of the runtime.
+    pub(crate) fn end(&self) {
+        let runtime = self.runtime.as_ref().and_then(|home| home.lock().take());
+        drop(runtime);
     }
 
     /// Whether it may have jumped since the caller read it: it can be paused, and in this process one was.
     #[inline]
-    pub(crate) fn may_jump(self) -> bool {
+    pub(crate) fn may_jump(&self) -> bool {
         self.is_pausable && SEEN_PAUSED.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(crate) fn now(self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         // No clock comes to the end of time.
         nanos(self.now_as_instant()).min(Self::LAST)
     }
 
     /// Whether the time `at` has come, or can never come, because the clock has come to its last time.
     #[cold]
-    pub(crate) fn has_come_to(self, at: Nanos) -> bool {
+    pub(crate) fn has_come_to(&self, at: Nanos) -> bool {
         let now = self.now();
         at <= now || now == Self::LAST
     }
 
     #[inline]
-    pub(crate) fn now_as_instant(self) -> Instant {
-        if self.is_pausable && !cfg!(all(test, loom)) { Instant::now() } else { stopwatch().into() }
+    pub(crate) fn now_as_instant(&self) -> Instant {
+        if !self.is_pausable || cfg!(all(test, loom)) {
+            return stopwatch().into();
+        }
+        match &self.runtime {
+            // A worker of another runtime enters this one only if a clock was seen paused, because each look which runtime is
+            // the current one takes as long as reading the clock.
+            Some(home) if self.may_jump() || worker_index().is_none() => home.within(Instant::now),
+            _ => Instant::now(),
+        }
     }
 
     /// Notices a pause, after which the clock [may jump](Self::may_jump).
-    pub(crate) fn look_for_pause(self) {
+    pub(crate) fn look_for_pause(&self) {
         if self.is_pausable && !self.may_jump() {
             self.is_paused();
         }
     }
 
     /// Whether the clock is paused: it reads the same twice, although std's clock has moved in between.
-    pub(crate) fn is_paused(self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         // In a model one that can be paused is.
         if !self.is_pausable || cfg!(all(test, loom)) {
             return self.is_pausable;
@@ -200,11 +245,14 @@ impl Clock {
         if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
             return false;
         }
-        let (before, std_before) = (Instant::now(), std::time::Instant::now());
-        while std::time::Instant::now() == std_before {
-            std::hint::spin_loop();
-        }
-        let paused = Instant::now() == before;
+        let stands_still = || {
+            let (before, std_before) = (Instant::now(), std::time::Instant::now());
+            while std::time::Instant::now() == std_before {
+                std::hint::spin_loop();
+            }
+            Instant::now() == before
+        };
+        let paused = self.runtime.as_ref().map_or_else(stands_still, |home| home.within(stands_still));
         if paused {
             SEEN_PAUSED.store(true, Ordering::Relaxed);
         }

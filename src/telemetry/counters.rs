@@ -74,6 +74,12 @@ impl Counters {
         self.events.waker_panicked(&self.name, before + 1);
     }
 
+    /// Code that a library runs for a timer has panicked, and the library reports that.
+    #[cold]
+    pub(crate) fn note_panic(&self) {
+        self.wakers_panicked.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn copy_to(&self, stats: &mut Stats) {
         stats.lateness.copy_from(&lock(&self.lateness));
         stats.turns = self.turns.load(Ordering::Relaxed);

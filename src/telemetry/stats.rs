@@ -14,13 +14,13 @@ use crate::telemetry::histogram::Histogram;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How many timers are registered now.
+    /// How many timers are pending now.
     pub pending: usize,
     /// How many pending timers stand on each level, level 0 first.
     ///
     /// Together they are `pending`, at rest.
     pub pending_by_level: Vec<usize>,
-    /// How many timers were registered.
+    /// How many timers were armed.
     pub armed: u64,
     /// How many timers fired, because their deadline came.
     pub fired: u64,
@@ -47,7 +47,7 @@ pub struct Stats {
     pub stalls: u64,
     /// How many wakers panicked when their timers fired, or when the end of the wheel woke them. The panic hook has
     /// reported each. Other wakers are not counted: those woken by a reset to a deadline that has passed, whose caller gets
-    /// the panic.
+    /// the panic. Panics that a library has [noted](crate::TimingWheel::note_panic), such as those of jobs, are counted too.
     pub wakers_panicked: u64,
     /// How far the wheel is behind, beyond the lateness that it [promises](crate::TimingWheel#precision). Zero, unless the
     /// runtime is held up or more timers are due than one turn fires.

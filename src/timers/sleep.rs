@@ -25,7 +25,7 @@ use crate::wheel::{Nanos, Resolution};
 impl TimingWheel {
     /// Waits for `duration` from now.
     ///
-    /// The deadline is fixed by this call; the timer is registered when the future is first polled. With a
+    /// The deadline is fixed by this call; the timer is armed when the future is first polled. With a
     /// `duration` of more than [292 years](Sleep::deadline) it waits for ever.
     ///
     /// # Precision
@@ -76,7 +76,7 @@ impl TimingWheel {
 
     /// As [`sleep`](Self::sleep), but returns an error at once if the timer cannot run.
     ///
-    /// On a wheel with a bound the timer is registered by this call, so it has its permit until it fires. If the sleep
+    /// On a wheel with a bound the timer is armed by this call, so it has its permit until it fires. If the sleep
     /// is reset after that, it needs another permit.
     ///
     /// # Errors
@@ -328,7 +328,7 @@ impl Sleep {
         Poll::Ready(result)
     }
 
-    /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
+    /// Refuses what could not run. With a bound the timer is armed, for no task as yet.
     pub(crate) fn try_admit(mut self) -> Result<Self, Error> {
         let (shard, state) = self.on_wheel();
         if shard.has_ended() {
@@ -461,8 +461,8 @@ impl Sleep {
     }
 
     /// The wheel's clock. Only for a sleep that was made by a wheel.
-    pub(crate) fn clock(&self) -> Clock {
-        self.of_wheel().clock
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.of_wheel().clock
     }
 
     /// How the wheel's ticks lie. Only for a sleep that was made by a wheel.
@@ -475,7 +475,7 @@ impl Sleep {
         self.resolution().tick()
     }
 
-    /// The deadline at which a task is to be woken, or was woken already; `None` if none is registered.
+    /// The deadline at which a task is to be woken, or was woken already; `None` if none is armed.
     #[inline]
     pub(crate) fn armed(&self) -> Option<Nanos> {
         match &self.timer {
@@ -495,7 +495,7 @@ impl Sleep {
         self.shard().is_some_and(|shard| shard.has_ended())
     }
 
-    /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
+    /// Takes the timer out of the wheel. There is no waker if none was armed, or if it has been woken.
     pub(crate) fn take_waker(&mut self) -> Option<Waker> {
         let (shard, state) = self.on_wheel();
         let (key, deadline) = state.entry()?;

@@ -266,6 +266,8 @@ impl<T> Hierarchy<T> {
     }
 
     /// As [`advance`](Self::advance), for a caller who wants to know by how many nanoseconds each entry is late.
+    // Out of line, so that the loop has all registers.
+    #[inline(never)]
     pub(crate) fn advance_and_tell(
         &mut self,
         now: Nanos,

@@ -35,6 +35,7 @@ impl Level {
 pub(super) struct Slot {
     tick: Tick,
     bucket: BucketId,
+    level: u8,
 }
 
 impl Slot {
@@ -165,7 +166,9 @@ impl Levels {
         let Level { shift, first_bucket, .. } = self.levels[level];
         let number = tick.0 >> shift;
         let first = first_bucket.unwrap_or_else(|| self.make_buckets(level));
-        Slot { tick: Tick(number << shift), bucket: first.at(self.position(number)) }
+        #[allow(clippy::cast_possible_truncation, reason = "there are at most 64")]
+        let level = level as u8;
+        Slot { tick: Tick(number << shift), bucket: first.at(self.position(number)), level }
     }
 
     /// Makes the next coarser level. None has a shift of 64 or more: the one below that would reach to the last tick.
@@ -202,7 +205,7 @@ impl Levels {
     pub(super) fn link(&mut self, key: Key, deadline: Nanos, slot: Slot) -> (Link, Nanos) {
         let bucket = &mut self.buckets[slot.bucket.as_index()];
         let place = Place::new(slot.bucket, bucket.push(key));
-        let level = usize::from(bucket.level);
+        let level = usize::from(slot.level);
         if bucket.len() == 1 {
             slot.come_first_in(&mut self.levels[level].front);
             if level > 0 {
@@ -292,15 +295,15 @@ impl Levels {
 
     /// Takes the front of a level, which has emptied, out of the queue, and finds the next one.
     fn pass(&mut self, emptied: Slot) {
-        let Slot { tick, bucket: own } = emptied;
+        let Slot { tick, bucket: own, level: number } = emptied;
         self.clear(own);
-        let level = usize::from(self.buckets[own.as_index()].level);
+        let level = usize::from(number);
         let Level { shift, first_bucket, .. } = self.levels[level];
         let first = first_bucket.expect("it has buckets");
         let next = self.filled_in(own, first.at(self.slots));
         let next = next.or_else(|| self.filled_in(first, own)).map(|bucket| {
             let slots_ahead = bucket.0.checked_sub(own.0).unwrap_or_else(|| bucket.0 + self.slots - own.0);
-            Slot { tick: Tick(tick.0 + (u64::from(slots_ahead) << shift)), bucket }
+            Slot { tick: Tick(tick.0 + (u64::from(slots_ahead) << shift)), bucket, level: number }
         });
         self.levels[level].front = next;
         if level > 0 {
@@ -344,7 +347,7 @@ impl Levels {
             (self.clock, self.clock_tick) = (begins, next.tick);
         }
         let bucket = &mut self.buckets[next.bucket.as_index()];
-        let due_by = if bucket.is_finest() { self.resolution.a_tick_after(begins) } else { begins };
+        let due_by = if next.level == 0 { self.resolution.a_tick_after(begins) } else { begins };
         let taken = bucket.take_first(most, into);
         if bucket.is_empty() {
             self.pass(next);

@@ -18,6 +18,8 @@ mod process_limits;
 mod runtimes;
 mod stream_allocations;
 #[cfg(all(feature = "timerfd", target_os = "linux"))]
+mod switches;
+#[cfg(all(feature = "timerfd", target_os = "linux"))]
 mod watchdog;
 
 use std::alloc::System;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use tokio::runtime::Handle;
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
@@ -24,10 +24,7 @@ async fn timers_of_several_shards_in_one_tick_fire_each_at_its_own_deadline() {
     // More than there are threads, so that each has a shard.
     let wheel = TimingWheel::builder().tick(ms(10)).shards(64).build().unwrap();
     let start = Instant::now();
-    let runtime = Handle::current();
     let arm = |at| {
-        // Without it the thread would see another clock.
-        let _within = runtime.enter();
         let mut sleep = wheel.sleep_until(start + at);
         assert_pending!(task::spawn(&mut sleep).poll());
         sleep
@@ -38,7 +35,6 @@ async fn timers_of_several_shards_in_one_tick_fire_each_at_its_own_deadline() {
     }
 }
 
-/// Such a thread sees the real clock, which runs.
 #[tokio::test(start_paused = true)]
 async fn a_timer_of_a_thread_outside_the_runtime_does_not_let_a_cancelled_one_move_the_clock() {
     let wheel = TimingWheel::new();
@@ -61,4 +57,55 @@ async fn a_timer_of_a_thread_outside_the_runtime_does_not_let_a_cancelled_one_mo
     });
     told.await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO, "nothing is pending, so the clock has nowhere to go");
+}
+
+/// A thread outside of every runtime, and one within another runtime.
+#[test]
+fn threads_elsewhere_go_by_the_clock_of_the_wheels_runtime_while_it_is_paused_and_after_it_was_resumed() {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let other = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let wheel = runtime.block_on(async { TimingWheel::new() });
+    let check = || {
+        let now = || {
+            let _within = runtime.enter();
+            Instant::now()
+        };
+        let before = now();
+        let told = [wheel.current_time(), wheel.sleep(HOUR).deadline() - HOUR];
+        let after = now();
+        assert!(
+            told.iter().all(|told| (before..=after).contains(told)),
+            "{told:?}, not {before:?} to {after:?}"
+        );
+    };
+    let check_elsewhere = || {
+        elsewhere(check);
+        elsewhere(|| other.block_on(async { check() }));
+    };
+    // The real clock goes on meanwhile, or stands behind.
+    runtime.block_on(tokio::time::advance(HOUR));
+    check_elsewhere();
+    runtime.block_on(async { tokio::time::resume() });
+    check_elsewhere();
+}
+
+#[test]
+fn a_timer_of_a_thread_elsewhere_is_not_early_though_the_clock_was_moved_and_resumed() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let (wheel, start) = runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        tokio::time::pause();
+        tokio::time::advance(HOUR).await;
+        tokio::time::resume();
+        (wheel, Instant::now())
+    });
+    let delay = ms(100);
+    let sleep = elsewhere(|| {
+        let mut sleep = wheel.sleep(delay);
+        // Armed, unless the machine held this thread up.
+        _ = task::spawn(&mut sleep).poll();
+        sleep
+    });
+    runtime.block_on(sleep);
+    assert!(runtime.block_on(async { start.elapsed() }) >= delay);
 }

@@ -3,6 +3,7 @@
 //! The work is that of a client of a key-value server, in memory, so that limits are as much of it as they can be.
 
 mod server;
+mod task;
 mod ways;
 
 use std::io;
@@ -111,5 +112,5 @@ fn run(scale: Scale) -> Findings {
         target(format!("{}, at most 1", number(with_token)), with_token <= 1.0),
         number(by_hand)
     ));
-    Findings { tables: vec![rates, shares], charts: Vec::new() }
+    Findings { tables: vec![rates, shares, task::table(scale)], charts: Vec::new() }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use timingwheel::wheel::Nanos;
 
-pub(crate) use kept::{IndexedHeap, LazyHeap, OurWheel, Timers};
+use kept::{IndexedHeap, LazyHeap, OurWheel, Timers};
 
 use crate::support::{Axis, Better, Case, Chart, Duel, Findings, Scale, Table, Unit, median};
 use growth::{LONGEST_DELAY, Sample, Workload};

@@ -40,12 +40,6 @@ impl Duel {
             .with_ratio(ratio, (ratio - 1.0).abs() <= NOISE)
     }
 
-    /// Of two values of which the higher is the better one.
-    pub(crate) fn of_rates(what: impl Into<String>, unit: Unit, ours: f64, rival: (&str, f64)) -> Self {
-        let ratio = rival.1 / ours;
-        Self::new(what, unit, ours, rival).with_ratio(ratio, (ratio - 1.0).abs() <= NOISE)
-    }
-
     /// With the median of the ratios of pairs instead of the one value divided by the other.
     pub(crate) fn with_ratio(self, ratio: f64, is_draw: bool) -> Self {
         Self { ratio: Some(ratio).filter(|ratio| ratio.is_finite()), is_draw, ..self }

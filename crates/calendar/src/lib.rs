@@ -66,6 +66,7 @@
 // | `plan` | any of these as one value, its search and its text |
 // | `text` | words, zones by their names, and the mark under a mistake |
 // | `missed` | the policy for runs whose time has passed |
+// | `runs` | which run comes next, by that policy and by a clock that may be set. For `on_wheel` and `timingwheel-durable` |
 // | `on_wheel` | schedules of jobs: the only part that reads a clock |
 
 #[doc = include_str!("../docs/coming_from.md")]
@@ -78,6 +79,8 @@ mod on_wheel;
 mod plan;
 mod rule;
 mod rules;
+#[doc(hidden)]
+pub mod runs;
 mod text;
 mod wall;
 mod zone;

@@ -44,12 +44,17 @@
 //!   the deadline passes.
 //! - **Dropping a deadline ends nothing.** Keep a [`drop_guard`](Deadline::drop_guard) where a handler that is dropped has
 //!   to end its tasks.
+//! - **A guard ends only what runs under its deadline.** A task that was spawned without the deadline goes on.
+//! - **No limit is a deadline too.** `deadline_in(Duration::MAX)`, and a request without a header under a server's layer
+//!   without `at_most`, end by a cancel alone.
 //! - **Ending drops the future.** It stops at an `.await`. Code that blocks its thread is not interrupted.
 //!
 //! # What it costs
 //! A deadline is two blocks of memory, and so is a child. Each future under it that is pending has a timer of its own on the
 //! wheel, and hears the token. A future that the same task polls within another one under the same deadline does not
-//! listen: the outer one does. Extending writes one word; the timer stays where it is until it fires, and then looks again.
+//! listen: the outer one does. A future that is over leaves its registration with the token to the deadline, where the next
+//! one finds it. The registration has a waker, so the memory of its task is freed with the deadline at the latest. Extending
+//! writes one word. The timer stays where it is until it fires, and then looks again.
 //!
 //! # Coming from Go's `context`
 //! | Go | here |

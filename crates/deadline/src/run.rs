@@ -27,7 +27,7 @@ pub(crate) struct Current {
     deadline: Deadline,
     limit: Limit,
     /// Which waker a cancel of `deadline` wakes for certain.
-    hearing: Option<WakerId>,
+    hearing: WakerId,
 }
 
 /// A future's own limit.
@@ -41,7 +41,16 @@ enum Limit {
     Child,
 }
 
+impl Limit {
+    const fn is_child(self) -> bool {
+        matches!(self, Self::Child)
+    }
+}
+
 type WakerId = (usize, usize);
+
+/// That of no waker, because a vtable has an address.
+const NOBODY: WakerId = (0, 0);
 
 fn id(waker: &Waker) -> WakerId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
@@ -49,24 +58,35 @@ fn id(waker: &Waker) -> WakerId {
 
 impl Current {
     fn new(deadline: &Deadline, limit: Limit) -> Self {
-        Self { deadline: deadline.clone(), limit, hearing: None }
+        Self { deadline: deadline.clone(), limit, hearing: NOBODY }
     }
 
-    /// The deadline, whose instant is that of the limit at the latest.
+    /// The deadline, whose instant is that of the limit at the latest. The limit begins now if it has not begun.
     fn deadline(&mut self) -> Deadline {
-        if let Some(limit) = self.limit_from_now() {
+        let limit = match self.limit {
+            Limit::None | Limit::Child => None,
+            Limit::After(after) => self.deadline.wheel().current_time().checked_add(after),
+            Limit::At(instant) => Some(instant),
+        };
+        if let Some(limit) = limit {
             (self.deadline, self.limit) = (self.deadline.limit_at(limit), Limit::Child);
         }
         self.deadline.clone()
     }
 
-    /// When the limit passes, which begins now if it has not begun.
-    fn limit_from_now(&self) -> Option<Instant> {
-        match self.limit {
-            Limit::None | Limit::Child => None,
-            Limit::After(after) => self.deadline.wheel().current_time().checked_add(after),
-            Limit::At(instant) => Some(instant),
+    /// A timer until it has to end; `None` if only a cancel ends it.
+    fn timer(&mut self) -> Option<Timeout<Pending<()>>> {
+        let (wheel, end) = (self.deadline.wheel(), self.deadline.instant());
+        if let Limit::After(after) = self.limit {
+            // It reads the clock, which nobody need do again.
+            let of_limit = wheel.timeout(after, pending());
+            let limit = of_limit.deadline();
+            self.limit = Limit::At(limit);
+            if end.is_none_or(|end| limit <= end) {
+                return Some(of_limit);
+            }
         }
+        self.instant().map(|instant| wheel.timeout_at(instant, pending()))
     }
 
     /// When it has to end; `None` if only a cancel ends it.
@@ -98,25 +118,54 @@ fn within<T>(current: &mut Option<Current>, poll: impl FnOnce() -> T) -> T {
     poll()
 }
 
-pin_project! {
-    /// What a future under a deadline has of its own: a timer, once it is pending, and an ear for the token.
-    #[derive(Debug)]
-    pub(crate) struct Under {
-        // `None` while its future is polled: then it is the current one.
-        current: Option<Current>,
-        // Stays where it is when the deadline is extended, and is moved when it fires.
-        timer: Option<Timeout<Pending<()>>>,
-        #[pin]
-        cancelled: Option<WaitForCancellationFutureOwned>,
-        // Whether another future of the same task may hear a cancel for this one.
-        may_share: bool,
+/// What hears a cancel of a deadline. A future leaves it to the deadline when it is dropped: the next one of the same task
+/// takes it, because to register anew costs more than a timer.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// The waker that is registered. The token keeps it, so no other has its address.
+    waker: WakerId,
+}
+
+impl Ear {
+    fn of(deadline: &Deadline) -> Self {
+        let new = || Self { cancelled: Box::pin(deadline.token().clone().cancelled_owned()), waker: NOBODY };
+        deadline.take_ear().unwrap_or_else(new)
+    }
+
+    /// Whether `deadline` is cancelled. If not, then a cancel wakes the task.
+    fn hears(&mut self, deadline: &Deadline, cx: &mut Context<'_>) -> bool {
+        let waker = id(cx.waker());
+        if mem::replace(&mut self.waker, waker) == waker {
+            return deadline.token().is_cancelled();
+        }
+        self.cancelled.as_mut().poll(cx).is_ready()
+    }
+}
+
+/// What a future under a deadline has of its own: a timer, once it is pending, and an ear for the token.
+#[derive(Debug)]
+pub(crate) struct Under {
+    /// `None` while its future is polled: then it is the current one.
+    current: Option<Current>,
+    /// Stays where it is when the deadline is extended, and is moved when it fires.
+    timer: Option<Timeout<Pending<()>>>,
+    ear: Option<Ear>,
+    /// Whether another future of the same task may hear a cancel for this one.
+    may_share: bool,
+}
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        if let (Some(current), Some(ear)) = (&self.current, self.ear.take()) {
+            current.deadline.leave_ear(ear);
+        }
     }
 }
 
 impl Under {
     fn new(deadline: &Deadline, limit: Limit) -> Self {
-        let current = Some(Current::new(deadline, limit));
-        Self { current, timer: None, cancelled: None, may_share: true }
+        Self { current: Some(Current::new(deadline, limit)), timer: None, ear: None, may_share: true }
     }
 
     #[cfg(feature = "wire")]
@@ -132,33 +181,30 @@ impl Under {
 
     /// Polls what is under the deadline, and if that is pending, the deadline.
     pub(crate) fn poll<T>(
-        self: Pin<&mut Self>,
+        &mut self,
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Ended>> {
-        let mut this = self.project();
         // Before the future can spend it: a future that does so does not escape its deadline.
         let had_budget = coop::has_budget_remaining();
-        let is_child =
-            |current: &Option<Current>| matches!(current, Some(Current { limit: Limit::Child, .. }));
-        let was_child = is_child(this.current);
-        if let Some(current) = this.current {
-            current.hearing = Some(id(cx.waker()));
+        let mut was_child = false;
+        if let Some(current) = &mut self.current {
+            was_child = current.limit.is_child();
+            current.hearing = id(cx.waker());
         }
-        if let Poll::Ready(output) = within(this.current, || poll(cx)) {
+        if let Poll::Ready(output) = within(&mut self.current, || poll(cx)) {
             return Poll::Ready(Ok(output));
         }
-        if is_child(this.current) != was_child {
+        let current = self.current.as_mut().expect("it is back, as its future has returned");
+        if current.limit.is_child() != was_child {
             // The child may be cancelled alone.
-            this.cancelled.set(None);
+            self.ear = None;
         }
-        let current = this.current.as_mut().expect("it is back, as its future has returned");
-        if this.cancelled.is_none() && !(*this.may_share && is_heard(&current.deadline, cx.waker())) {
-            this.cancelled.set(Some(current.deadline.token().clone().cancelled_owned()));
+        if self.ear.is_none() && !(self.may_share && is_heard(&current.deadline, cx.waker())) {
+            self.ear = Some(Ear::of(&current.deadline));
         }
-        let is_cancelled = this.cancelled.as_pin_mut().is_some_and(|it| it.poll(cx).is_ready());
-        if !is_cancelled {
-            ready!(poll_timer(this.timer, current, cx));
+        if !self.ear.as_mut().is_some_and(|ear| ear.hears(&current.deadline, cx)) {
+            ready!(poll_timer(&mut self.timer, current, cx));
         }
         // A task that only ever finds deadlines ended lets others run.
         if !had_budget || coop::has_budget_remaining() {
@@ -171,31 +217,36 @@ impl Under {
 /// Whether a cancel of `deadline` wakes this task for certain, because it polls this within a future that then ends with the
 /// same deadline. A future with another waker, as in a `FuturesUnordered`, may be polled elsewhere when that has ended.
 fn is_heard(deadline: &Deadline, waker: &Waker) -> bool {
-    let is_heard = |outer: &Current| outer.hearing == Some(id(waker)) && outer.deadline.ends_with(deadline);
+    let is_heard = |outer: &Current| outer.hearing == id(waker) && outer.deadline.ends_with(deadline);
     CURRENT.try_with(|outer| outer.borrow().as_ref().is_some_and(is_heard)).unwrap_or(false)
 }
 
-/// Ready when time is up. A timer that fires looks again, because the deadline may have been extended.
+/// Ready when time is up.
 fn poll_timer(
     timer: &mut Option<Timeout<Pending<()>>>,
     current: &mut Current,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
-    let wheel = current.deadline.wheel();
-    if let Limit::After(after) = current.limit {
-        // It reads the clock, which the timer need not do again.
-        let of_limit = wheel.timeout(after, pending());
-        current.limit = Limit::At(of_limit.deadline());
-        *timer = Some(of_limit).filter(|it| current.instant() == Some(it.deadline()));
-    }
     loop {
-        let Some(instant) = current.instant() else { return Poll::Pending };
-        let timer = timer.get_or_insert_with(|| wheel.timeout_at(instant, pending()));
-        ready!(pin!(coop::unconstrained(&mut *timer)).poll(cx)).unwrap_err();
-        if instant <= timer.deadline() {
-            return Poll::Ready(());
+        let armed = match timer {
+            Some(armed) => armed,
+            None => match current.timer() {
+                Some(armed) => timer.insert(armed),
+                None => return Poll::Pending,
+            },
+        };
+        let polled = if coop::has_budget_remaining() {
+            Pin::new(&mut *armed).poll(cx)
+        } else {
+            pin!(coop::unconstrained(&mut *armed)).poll(cx)
+        };
+        ready!(polled).unwrap_err();
+        // It looks again, because the deadline may have been extended.
+        match current.instant() {
+            Some(instant) if instant <= armed.deadline() => return Poll::Ready(()),
+            Some(instant) => Pin::new(armed).reset(instant),
+            None => *timer = None,
         }
-        Pin::new(timer).reset(instant);
     }
 }
 
@@ -204,7 +255,6 @@ pin_project! {
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
     pub struct Run<F> {
-        #[pin]
         under: Under,
         #[pin]
         future: F,

@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -17,12 +16,12 @@ use crate::backoff::Backoff;
 use crate::clock::{self, Clock};
 use crate::durable::{Durable, Inner};
 use crate::error::Error;
-use crate::handler::{Handler, HandlerResult, Handlers, Kind, Run};
+use crate::handler::{Handler, HandlerResult, Handlers, Handling, Kind, Run};
 use crate::outside::{Far, Outside};
 use crate::runner::{Runner, Settings};
 use crate::save::{Saver, Told};
 use crate::shared::Shared;
-use crate::store::{ErasedStore, Store};
+use crate::store::{ErasedStore, Kinds, Paused, Store};
 
 /// How long an instance may be silent in a store that several processes share.
 const LEASE: Duration = Duration::from_secs(90);
@@ -30,13 +29,16 @@ const LEASE: Duration = Duration::from_secs(90);
 /// The longest lease. Times that are reckoned from it fit into all clocks.
 const LONGEST_LEASE: Duration = Duration::from_secs(365 * 86_400);
 
+/// Sets something of a handler.
+type OfKind = Box<dyn FnOnce(&mut Handler) + Send + Sync>;
+
 /// The handlers and settings of a [`Durable`], from [`Durable::builder`].
 #[must_use = "nothing begins before `start`"]
 pub struct Builder {
     wheel: TimingWheel,
     store: Arc<dyn ErasedStore>,
     handlers: Handlers,
-    backoffs: Vec<(&'static str, Backoff)>,
+    of_kinds: Vec<(&'static str, OfKind)>,
     twice: Option<&'static str>,
     clock: Option<Arc<dyn Clock>>,
     settings: Settings,
@@ -50,6 +52,7 @@ impl Builder {
             in_memory: 10_000,
             concurrency: 1_024,
             lease: LEASE,
+            hook: None,
             #[cfg(feature = "postgres")]
             postgres: (&store as &dyn Any).downcast_ref().cloned(),
         };
@@ -57,7 +60,7 @@ impl Builder {
             wheel: wheel.clone(),
             store: Arc::new(store),
             handlers: Handlers::default(),
-            backoffs: Vec::new(),
+            of_kinds: Vec::new(),
             twice: None,
             clock: None,
             settings,
@@ -70,8 +73,8 @@ impl Builder {
     ///
     /// Timers of kinds without a handler stay in the store. If a program has handlers and saves such a timer, an event
     /// warns of it, and [`Stats::unhandled`](crate::Stats::unhandled) names one that is overdue. In a store that
-    /// several instances share, all instances with handlers need the same handlers. An instance without handlers gets
-    /// no timers.
+    /// several instances share, instances may have different handlers: each timer is begun by one that has its handler.
+    /// An instance without handlers gets no timers. A store in memory or in a file has one instance at a time.
     ///
     /// # Examples
     ///
@@ -114,8 +117,86 @@ impl Builder {
     }
 
     /// Sets when failed attempts of a kind are made again. The default is [that of `Backoff`](Backoff).
-    pub fn retry<K: Kind>(mut self, backoff: Backoff) -> Self {
-        self.backoffs.push((K::KIND, backoff));
+    pub fn retry<K: Kind>(self, backoff: Backoff) -> Self {
+        self.of_kind::<K>(|handler| handler.backoff = backoff)
+    }
+
+    fn of_kind<K: Kind>(mut self, set: impl FnOnce(&mut Handler) + Send + Sync + 'static) -> Self {
+        self.of_kinds.push((K::KIND, Box::new(set)));
+        self
+    }
+
+    /// At most so many handlers of a kind run at a time in this instance.
+    ///
+    /// Further timers wait for a place, the earliest first, and keep no other kind from its places. [`KindStats::waiting`] counts
+    /// them. A run of a series that waits is not missed, unless the program starts again meanwhile. While a timer waits, it is stored, so it can be cancelled and moved.
+    ///
+    /// The kind of a timer is known when it has begun. So a timer that finds no place is begun and given back once, which costs
+    /// two writes. A cancel in that moment answers [`Running`](crate::Cancelled::Running), and the timer is removed.
+    ///
+    /// [`KindStats::waiting`]: crate::KindStats::waiting
+    pub fn concurrency_of<K: Kind>(self, handlers: usize) -> Self {
+        self.of_kind::<K>(move |handler| handler.places.here = Some(handlers))
+    }
+
+    /// At most so many handlers of a kind run at a time in all instances that share the store, if all of them set this number.
+    ///
+    /// Each instance takes a part of the places, in the proportion of its [shards](crate::Stats::shards), rounded down, but at
+    /// least one. So there may be more handlers in three cases: more instances than places have shards; shards have moved, until
+    /// the handlers of their former owner end; an instance has lost its lease, until its handlers have heard of it. And there may
+    /// be fewer, because of the rounding. Where one instance has the store, this is [`concurrency_of`](Self::concurrency_of).
+    pub fn concurrency_in_all<K: Kind>(self, handlers: usize) -> Self {
+        self.of_kind::<K>(move |handler| handler.places.in_all = Some(handlers))
+    }
+
+    /// An attempt of a kind takes so long at the most. Then its handler is dropped, and the attempt has failed.
+    ///
+    /// With the feature `deadline` the handler runs under a deadline of `timingwheel-deadline`: calls that it makes in its own
+    /// task carry the deadline, and [`Deadline::current`] shows how much time is left.
+    ///
+    /// [`Deadline::current`]: https://docs.rs/timingwheel-deadline/latest/timingwheel_deadline/struct.Deadline.html#method.current
+    pub fn time_limit<K: Kind>(self, limit: Duration) -> Self {
+        self.of_kind::<K>(move |handler| handler.time_limit = Some(limit))
+    }
+
+    /// Calls `hook` round each attempt of all kinds. It gets the call of the handler as a future, which it awaits. So it sees the
+    /// kind, the key, the attempt, how late it is, how long it takes and how it ends: also that the handler panicked or that its
+    /// payload cannot be read, as an error. It may set what is current in the handler. Its answer counts. A further hook goes
+    /// round the earlier ones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use timingwheel::TimingWheel;
+    /// # use timingwheel_durable::{Durable, Handling, MemoryStore, Run};
+    /// # async fn example() -> Result<(), timingwheel_durable::Error> {
+    /// let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new())
+    ///     .around(|run: Run, handling: Handling| async move {
+    ///         let begun = std::time::Instant::now();
+    ///         let result = handling.await;
+    ///         println!("{} {:?}, {:?} late, {:?}: {result:?}", run.kind, run.key, run.late, begun.elapsed());
+    ///         result
+    ///     })
+    ///     .start()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn around<H, F>(mut self, hook: H) -> Self
+    where
+        H: Fn(Run, Handling) -> F + Send + Sync + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        let within = self.settings.hook.take();
+        self.settings.hook = Some(Arc::new(move |run: Run, handling| {
+            let (its, within) = (run.clone(), within.clone());
+            let handling = match within {
+                // Called within the hook, as the handler is.
+                Some(within) => Box::pin(async move { within(its, handling).await }),
+                None => handling,
+            };
+            Box::pin(hook(run, handling))
+        }));
         self
     }
 
@@ -181,28 +262,27 @@ impl Builder {
     /// the store, the others take over the timers of this one after the lease.
     ///
     /// # Errors
-    /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler or with a last delay below the first,
-    /// and a setting that is not allowed;
+    /// [`Error::Setting`] for two handlers of one kind, a setting of a kind without a handler, and a setting that is not
+    /// allowed;
     /// [`Error::Store`] if the store fails; [`Error::Stopped`] if the wheel has ended, before the store is asked.
     ///
     /// # Panics
     /// If it is not called within a tokio runtime.
     pub async fn start(self) -> Result<Durable, Error> {
-        let Self { wheel, store, mut handlers, backoffs, twice, clock, settings, outside } = self;
+        let Self { wheel, store, mut handlers, of_kinds, twice, clock, settings, outside } = self;
         let refuse = |told: String| Err(Error::Setting(told));
         if let Some(kind) = twice {
             return refuse(format!("a kind must have one handler, got two for {kind:?}"));
         }
-        if handlers.contains_key("") {
-            return refuse("a kind must have a name, got an empty one".into());
-        }
-        for (kind, backoff) in backoffs {
+        for (kind, set) in of_kinds {
             let Some(handler) = handlers.get_mut(kind).and_then(Arc::get_mut) else {
-                return refuse(format!("a back-off must be for a kind with a handler, got {kind:?}"));
+                return refuse(format!(
+                    "a setting of a kind must be for a kind with a handler, got {kind:?}"
+                ));
             };
-            backoff.check().map_err(Error::Setting)?;
-            handler.backoff = backoff;
+            set(handler);
         }
+        handlers.values().try_for_each(|handler| handler.check()).map_err(Error::Setting)?;
         let Settings { horizon, in_memory, concurrency, lease, .. } = settings;
         if in_memory == 0 {
             return refuse("the number of timers in memory must be at least 1, got 0".to_owned());
@@ -221,38 +301,50 @@ impl Builder {
         }
         let clock = clock.unwrap_or_else(clock::usual);
         let before = Instant::now();
-        let told = Arc::new(handlers.keys().map(ToString::to_string).collect());
-        let owner = store.clone().join(lease, told).await?;
-        let kinds = handlers.keys().copied().collect();
+        store.set_clock(Arc::clone(&clock));
+        let kinds: Kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let owner = store.clone().join(lease, Arc::clone(&kinds)).await?;
+        let paused = if kinds.is_empty() { Paused::new() } else { store.clone().pause(None).await? };
         let shared = Arc::new(Shared::new(clock, owner, kinds));
         // From the first call on, what is due goes by the store's clock.
         if let Some(now) = store.clock(owner) {
             shared.compare((before, Instant::now()), now);
         }
         shared.events.begins(wheel.name(), owner.epoch);
-        let (runner, commands) = mpsc::unbounded_channel();
+        let (sender, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
-        let saver = Saver { saves: to_save, told: Told { shared: shared.clone(), runner: runner.clone() } };
+        let saver = Saver { saves: to_save, told: Told { shared: shared.clone(), runner: sender.clone() } };
         tokio::spawn(saver.run());
+        let inner = Inner {
+            wheel,
+            shared: shared.clone(),
+            store: store.clone(),
+            saves,
+            runner: sender.clone(),
+            runtime: Handle::current(),
+            calls: TaskTracker::new(),
+        };
+        let durable = Durable(Arc::new(inner));
         let task = Runner::new(
-            &wheel,
-            shared.clone(),
-            store.clone(),
+            &durable.0.wheel,
+            Arc::downgrade(&durable.0) as _,
+            shared,
+            store,
             owner,
             handlers,
             settings,
+            paused,
             outside,
-            (runner.clone(), commands),
+            (sender, commands),
         );
         tokio::spawn(task.run());
-        let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        let calls = TaskTracker::new();
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime, calls })))
+        Ok(durable)
     }
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("settings", &self.settings).finish_non_exhaustive()
+        let kinds: Vec<_> = self.handlers.keys().collect();
+        f.debug_struct("Builder").field("kinds", &kinds).finish_non_exhaustive()
     }
 }

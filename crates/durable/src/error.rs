@@ -23,7 +23,7 @@ pub enum Error {
     },
     /// The key belongs to this timer, which is stored or has begun.
     KeyTaken(TimerId),
-    /// The payload could not be written as JSON.
+    /// The payload could not be written as JSON, or not be read again: JSON has no number that is NaN or infinite.
     Encode(serde_json::Error),
     /// A key is not allowed.
     Key(String),
@@ -36,7 +36,7 @@ pub enum Error {
     Lost,
     /// A task of these durable timers has panicked, as by a clock or a store of yours. Start the program again.
     Failed,
-    /// A rule cannot be stored, because nothing can be read from its text: its zone has no name.
+    /// A rule cannot be stored, because it could not be read from its text: its zone has no name, or the text is too long. In words.
     Rule(String),
     /// A setting of the builder is not allowed.
     Setting(String),
@@ -97,8 +97,7 @@ impl fmt::Display for Error {
             Self::Failed => {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }
-            Self::Rule(rule) => write!(f, "a rule must have a zone with a name, got {rule}"),
-            Self::Setting(what) | Self::Key(what) | Self::Payload(what) => f.write_str(what),
+            Self::Setting(what) | Self::Key(what) | Self::Payload(what) | Self::Rule(what) => f.write_str(what),
         }
     }
 }

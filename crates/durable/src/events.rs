@@ -74,6 +74,11 @@ impl Events {
         event!(debug, %id, attempt, error, "an attempt has failed and is made again");
     }
 
+    /// Its handler had ended it in a transaction of its own.
+    pub(crate) fn failed_after_finish(&self, id: TimerId, attempt: u32, error: &str) {
+        event!(warn, %id, attempt, error, "a timer is done by `finish_in`, and its handler failed afterwards");
+    }
+
     pub(crate) fn clock_was_set(&self) {
         event!(info, "a clock was set, and timers are armed anew");
     }

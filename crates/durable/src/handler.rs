@@ -1,19 +1,23 @@
 //! Handlers: their payloads, their attempts, and their answers.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+#[cfg(feature = "postgres")]
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use foldhash::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::id::TimerId;
+use crate::store::Stored;
 #[cfg(feature = "postgres")]
 use crate::{
     postgres::PostgresStore,
@@ -46,6 +50,16 @@ pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
     const KIND: &'static str;
 }
 
+impl Stored {
+    /// The payload.
+    ///
+    /// # Errors
+    /// If it cannot be read as this type, whatever its kind is: the field, and why.
+    pub fn read<K: Kind>(&self) -> Result<K, HandlerError> {
+        serde_json::from_slice(&self.payload).map_err(|error| where_in::<K>(&self.payload, error).into())
+    }
+}
+
 /// A payload as it is stored. It is never printed.
 pub(crate) struct Payload {
     pub(crate) kind: &'static str,
@@ -54,8 +68,20 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub(crate) fn of<K: Kind>(payload: &K) -> Self {
-        Self { kind: K::KIND, json: serde_json::to_vec(payload) }
+        Self { kind: K::KIND, json: serde_json::to_vec(payload).and_then(refuse_lost_numbers::<K>) }
     }
+}
+
+/// A number that is NaN or infinite is written as `null`, which its type cannot read.
+fn refuse_lost_numbers<K: Kind>(json: Vec<u8>) -> Result<Vec<u8>, serde_json::Error> {
+    // Reading takes longer than this, and most payloads have no `null`.
+    if json.windows(4).any(|part| part == b"null") {
+        serde_json::from_slice::<K>(&json).map_err(|error| {
+            let why = "it could not be read again, as a number that is NaN or infinite is written as null";
+            serde::ser::Error::custom(format!("{why}: {error}"))
+        })?;
+    }
+    Ok(json)
 }
 
 impl fmt::Debug for Payload {
@@ -66,6 +92,7 @@ impl fmt::Debug for Payload {
 
 /// A handler's answer: the timer is done, comes again, or is buried.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The timer has done its work: it is deleted, or its series goes on.
     Done,
@@ -91,6 +118,8 @@ pub type HandlerResult = Result<Answer, HandlerError>;
 pub struct Run {
     /// The id of the timer. All attempts have the same id, so use it as the key that makes effects happen only once.
     pub id: TimerId,
+    /// The [kind](Kind::KIND) of its payload.
+    pub kind: &'static str,
     /// The timer's key: your name for it.
     pub key: Option<String>,
     /// Which attempt this is. The first is 1.
@@ -101,8 +130,9 @@ pub struct Run {
     pub late: Duration,
     /// The number under which this instance began the attempt. A store compares it together with `id` and `attempt`.
     pub epoch: u64,
-    /// Tells when another instance has taken over the timer.
-    pub lost: Lost,
+    pub(crate) signal: Signal,
+    /// The `Durable` that called the handler. A run does not keep it from ending.
+    pub(crate) durable: Weak<dyn Any + Send + Sync>,
     #[cfg(feature = "postgres")]
     pub(crate) within: Within,
 }
@@ -115,6 +145,8 @@ pub(crate) struct Within {
     pub(crate) series: Option<Box<Series>>,
     /// The version of the row when it began.
     pub(crate) version: u32,
+    /// Set once the attempt has ended in such a transaction.
+    pub(crate) has_finished: Arc<AtomicBool>,
     /// Its clock is the one by which the timer is due.
     pub(crate) shared: Arc<Shared>,
     /// The store, if it is in PostgreSQL.
@@ -127,51 +159,122 @@ impl Run {
     pub fn scheduled(&self) -> Timestamp {
         self.id.first_due()
     }
-}
 
-/// Tells a handler that another instance has taken over its timer, and will attempt it again.
-///
-/// The answer of the handler then changes nothing.
-#[derive(Clone)]
-pub struct Lost(pub(crate) watch::Receiver<bool>);
-
-impl Lost {
-    /// Whether another instance has taken over the timer.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    /// Waits until another instance has taken over the timer.
+    /// Is cancelled when the handler should end early. Pass it on to what the handler calls. [`interrupted`](Self::interrupted)
+    /// tells why. A handler that does not listen goes on as before.
     ///
-    /// # Cancel safety
-    /// It can be dropped and called again.
-    pub async fn lost(&mut self) {
-        // The owner has stopped, and nobody will tell any more.
-        if self.0.wait_for(|lost| *lost).await.is_err() {
-            std::future::pending::<()>().await;
+    /// # Examples
+    ///
+    /// ```
+    /// # use timingwheel_durable::{Answer::{Done, Snooze}, HandlerError, HandlerResult, Interrupt, Run};
+    /// # async fn crawl() -> Result<(), HandlerError> { Ok(()) }
+    /// async fn handler(run: Run) -> HandlerResult {
+    ///     match run.token().run_until_cancelled(crawl()).await {
+    ///         Some(crawled) => crawled.map(|()| Done),
+    ///         // The next start takes it up, and this attempt does not count.
+    ///         None if run.interrupted() == Some(Interrupt::Stop) => Ok(Snooze(run.due)),
+    ///         // Nothing follows.
+    ///         None => Ok(Done),
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn token(&self) -> &CancellationToken {
+        &self.signal.token
+    }
+
+    /// Interrupts the handler, as its `Durable` does: for [tests](Self::in_test).
+    pub fn interrupt(&self, why: Interrupt) {
+        self.signal.interrupt(why);
+    }
+
+    /// Why the handler should end early: the gravest cause so far. `None` if it need not.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<Interrupt> {
+        *self.signal.why()
+    }
+}
+
+/// Why a handler should end early, the gravest cause last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Interrupt {
+    /// The `Durable` stops. At the limit of the [stop](crate::Durable::stop) the handler is dropped.
+    Stop,
+    /// The timer was cancelled: nothing follows this attempt, however it ends. A save that
+    /// [replaces](crate::Saving::replace) the timer does not interrupt it.
+    Cancelled,
+    /// Another instance has taken over the timer, and will attempt it again. The answer of the handler changes nothing.
+    Lost,
+}
+
+/// Interrupts a handler. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signal {
+    token: CancellationToken,
+    why: Arc<Mutex<Option<Interrupt>>>,
+}
+
+impl Signal {
+    fn why(&self) -> std::sync::MutexGuard<'_, Option<Interrupt>> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn interrupt(&self, why: Interrupt) {
+        {
+            let mut gravest = self.why();
+            *gravest = (*gravest).max(Some(why));
         }
+        self.token.cancel();
     }
 }
 
-impl fmt::Debug for Lost {
+/// The call of a handler, which a [hook](crate::Builder::around) awaits.
+pub type Handling = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+
+/// A hook round each attempt.
+pub(crate) type Hook = Arc<dyn Fn(Run, Handling) -> Handling + Send + Sync>;
+
+/// The error of a handler that has panicked.
+#[derive(Debug)]
+pub(crate) struct Panicked(pub(crate) String);
+
+impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lost").field(&self.is_lost()).finish()
+        write!(f, "panicked: {}", self.0)
     }
 }
 
-pub(crate) type Started = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+impl StdError for Panicked {}
 
-/// Why a payload could not be read, and where in it.
-pub(crate) type Unreadable = serde_path_to_error::Error<serde_json::Error>;
+/// If a payload does not fit its type, the error of the attempt begins like this.
+const UNREADABLE: &str = "its payload cannot be read at ";
+/// In that error, this stands between the field and what is wrong with it.
+const UNREADABLE_WHY: &str = ", because ";
 
-type Start = Box<dyn Fn(&[u8], Run) -> Result<Started, Unreadable> + Send + Sync>;
+/// The part of an error that is logged: it may quote the payload, and payloads are not logged.
+pub(crate) fn loggable(error: &str) -> &str {
+    let is_unreadable = error.starts_with(UNREADABLE);
+    error.split(UNREADABLE_WHY).next().filter(|_| is_unreadable).unwrap_or(error)
+}
+
+type Start = Box<dyn Fn(&[u8], Run) -> Result<Handling, HandlerError> + Send + Sync>;
 
 /// A handler, without its types.
 pub(crate) struct Handler {
+    pub(crate) kind: &'static str,
     /// Runs user code, which reads the payload and makes the future.
     pub(crate) start: Start,
     pub(crate) backoff: Backoff,
+    pub(crate) places: Places,
+    pub(crate) time_limit: Option<Duration>,
+}
+
+/// How many handlers of a kind may run at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) here: Option<usize>,
+    pub(crate) in_all: Option<usize>,
 }
 
 impl Handler {
@@ -185,18 +288,42 @@ impl Handler {
             let payload = serde_json::from_slice(payload).map_err(|error| where_in::<K>(payload, error))?;
             Ok(Box::pin(handler(payload, run)))
         });
-        Self { start, backoff: Backoff::default() }
+        Self {
+            kind: K::KIND,
+            start,
+            backoff: Backoff::default(),
+            places: Places::default(),
+            time_limit: None,
+        }
+    }
+
+    /// # Errors
+    /// In words, for a setting that is not allowed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let kind = self.kind;
+        if kind.is_empty() {
+            return Err("a kind must have a name, got an empty one".to_owned());
+        }
+        if self.places.here == Some(0) || self.places.in_all == Some(0) {
+            return Err(format!("the concurrency of a kind must be at least 1, got 0 for {kind:?}"));
+        }
+        if self.time_limit == Some(Duration::ZERO) {
+            return Err(format!("the time limit of a kind must be more than 0, got 0 for {kind:?}"));
+        }
+        self.backoff.check()
     }
 }
 
 /// Reads a payload once more, to find the field that fails. This takes longer.
-fn where_in<K: Kind>(payload: &[u8], error: serde_json::Error) -> Unreadable {
+fn where_in<K: Kind>(payload: &[u8], error: serde_json::Error) -> String {
     let mut reader = serde_json::Deserializer::from_slice(payload);
-    match serde_path_to_error::deserialize::<_, K>(&mut reader) {
-        Err(error) => error,
+    let (path, error) = match serde_path_to_error::deserialize::<_, K>(&mut reader) {
+        Err(error) => (error.path().to_string(), error.into_inner()),
         // It fits, but more bytes follow it.
-        Ok(_) => Unreadable::new(serde_path_to_error::Track::new().path(), error),
-    }
+        Ok(_) => (".".to_owned(), error),
+    };
+    let field = if path == "." { "its beginning".to_owned() } else { format!("`{path}`") };
+    format!("{UNREADABLE}{field}{UNREADABLE_WHY}{error}")
 }
 
 /// By their kinds.

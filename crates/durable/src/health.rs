@@ -1,5 +1,6 @@
 //! The statistics of durable timers, and a health check of them in words.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -62,7 +63,10 @@ pub struct Stats {
     pub clock_set: u64,
     /// How late handlers were called, by the wall clock.
     pub lateness: Histogram,
-    /// How long the earliest timer that this instance knows has been due without having begun.
+    /// The attempts of each kind that this instance has called a handler for.
+    pub kinds: BTreeMap<&'static str, KindStats>,
+    /// How long the earliest timer that this instance knows has been due without having begun. Timers that wait for a place of
+    /// their kind do not count.
     pub behind: Duration,
     /// Shards that were taken over from instances that were silent for too long.
     pub takeovers: u64,
@@ -87,6 +91,23 @@ pub struct Stats {
     pub failed: bool,
     /// Whether this `Durable` was stopped.
     pub stopped: bool,
+}
+
+/// Counts of one kind, from [`Stats::kinds`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KindStats {
+    /// Attempts whose handler was called.
+    pub attempts: u64,
+    /// Attempts that ended by an error, a panic, a payload that cannot be read, or the limit of a stop.
+    pub errors: u64,
+    /// Timers that are due and wait for a place, because [so many](crate::Builder::concurrency_of) run. At most a thousand are
+    /// counted: if more wait, the others are in the store alone.
+    pub waiting: usize,
+    /// How late handlers were called, by the wall clock.
+    pub lateness: Histogram,
+    /// How long attempts took.
+    pub took: Histogram,
 }
 
 /// A timer that nobody handles, from [`Stats::unhandled`].

@@ -5,10 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The name of a timer, from its save to its end: the time at which it was first due, and a number of its own.
 ///
-/// It stays the same when the timer is moved or tried again. Ids are ordered as the timers fell due at first. As text an
+/// It stays the same when the timer is moved or tried again. serde has it as its text. Ids are ordered as the timers fell due at first. As text an
 /// id has 33 characters, as bytes 16; both are ordered as ids are.
 ///
 /// # Examples
@@ -43,7 +44,8 @@ impl TimerId {
         timestamp(self.due_ms)
     }
 
-    /// The number that no other timer of the store has. All occurrences of a series share it.
+    /// The number that no other timer of the store has. All occurrences of a series share it, until a wrong clock is put right: the
+    /// series gets a new one then, as instants that ran by the wrong clock may come again.
     #[must_use]
     pub const fn unique(self) -> u64 {
         self.unique
@@ -98,6 +100,19 @@ impl FromStr for TimerId {
             return Err(error());
         }
         Ok(id)
+    }
+}
+
+/// As its text.
+impl Serialize for TimerId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TimerId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -51,18 +51,24 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | save a timer at an instant, after a duration | [`Durable::at`], [`Durable::after`] |
+//! | save a timer at an instant, after a duration | [`Durable::at`], [`Durable::after`]; many: [`Durable::save_all`] |
 //! | save a series by a rule of `timingwheel-calendar` | [`Durable::every`], [`Missed`] |
 //! | name it, replace it | [`Saving::key`], [`Saving::replace`] |
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
+//! | save and cancel in a handler, hear of a stop or a cancel | [`Run::durable`], [`Run::token`], [`Run::interrupted`] |
+//! | see or wrap each attempt | [`Builder::around`], [`Stats::kinds`], a span of `tracing` |
+//! | limit how many of a kind run, and for how long | [`Builder::concurrency_of`], [`Builder::concurrency_in_all`], [`Builder::time_limit`] |
+//! | spread series that all begin at midnight | [`SavingSeries::jitter`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
-//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
+//! | look at timers | [`Durable::look`] with a [`Filter`], [`Durable::show`], [`Durable::tally`], [`Durable::get`], [`Durable::list`], [`Durable::count`] |
+//! | cancel, move, retry, delete many | [`Durable::act`], [`Durable::retry_buried`], [`Durable::delete_buried`] |
+//! | stop a kind for a while | [`Durable::pause`], [`Durable::resume`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
-//! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
+//! | test | [`MemoryStore`], tokio's paused clock, [`Durable::run_until`], [`Run::in_test`], [`SetClock`] |
 //! | let something else wake far timers | [`Outside`], [`Builder::outside`] |
-//! | come from Sidekiq, Celery or `RocketMQ` | [`coming_from`] |
+//! | come from River, Oban, Hangfire, Sidekiq, Quartz, db-scheduler, Temporal, Celery or `RocketMQ` | [`coming_from`] |
 //!
 //! # What it is not
 //!
@@ -75,6 +81,7 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
+//! | `deadline` | a handler with a [time limit](Builder::time_limit) runs under a deadline of `timingwheel-deadline` |
 //! | `metrics` | `metrics`: the statistics for any exporter of the crate `metrics` |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //!
@@ -85,7 +92,7 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `metrics` | the calls of users, and their answers |
+// | `durable`, `operate`, `builder`, `save`, `metrics` | the calls of users, and their answers |
 // | `runner`, `save`, `shared` | the two tasks, and the state that they share with the handle |
 // | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | the parts that the runner uses |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
@@ -108,6 +115,7 @@ mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod next_run;
+mod operate;
 mod outside;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -129,10 +137,11 @@ pub use error::Error;
 pub use guide::{coming_from, promises};
 #[cfg(feature = "postgres")]
 pub use guide::{many_instances, sizing};
-pub use handler::{Answer, HandlerError, HandlerResult, Kind, Lost, Run};
-pub use health::{Health, Stats, Symptom, Unhandled};
+pub use handler::{Answer, HandlerError, HandlerResult, Handling, Interrupt, Kind, Run};
+pub use health::{Health, KindStats, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};
 pub use memory::MemoryStore;
+pub use operate::{Act, Acted};
 pub use outside::{CallBack, Outside};
 #[cfg(feature = "postgres")]
 pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore};
@@ -140,7 +149,10 @@ pub use postgres::{InTransaction, PostgresError, PostgresOptions, PostgresStore}
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::{Saving, SavingSeries};
-pub use store::{Buried, Counts, Failure, Near, Page, Saved, State, Stored, Taken, Which};
+pub use store::{
+    Buried, Counts, Failure, Filter, Listing, Near, Page, Phase, Saved, Shown, State, Stored, Taken, Tally,
+    Times, Which,
+};
 pub use timingwheel_calendar::{Missed, MissedError};
 /// The client of `PostgresStore`, whose transactions timers are saved in.
 #[cfg(feature = "postgres")]

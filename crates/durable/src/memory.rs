@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::clock::Clock;
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, Ended, Kinds, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled,
-    State, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Buried, Counts, Effect, Ended, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
+    Paused, Picked, Removal, Saved, Settled, Sight, State, Store, Stored, Taken, Tally, ToBegin, Which,
 };
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
@@ -49,6 +50,10 @@ impl Store for MemoryStore {
     type Error = Infallible;
 
     crate::tables::calls!();
+
+    fn set_clock(&self, clock: Arc<dyn Clock>) {
+        self.maps().clock = Some(clock);
+    }
 }
 
 impl fmt::Debug for MemoryStore {
@@ -65,7 +70,9 @@ struct Maps {
     keyed: HashMap<String, Place>,
     moved: HashMap<TimerId, i64>,
     buried: BTreeMap<TimerId, Stored>,
+    paused: Paused,
     epoch: u64,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 impl Lookup for Maps {
@@ -89,6 +96,23 @@ impl Lookup for Maps {
 
     fn epoch(&self) -> Result<u64, Infallible> {
         Ok(self.epoch)
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        self.clock.as_ref().map(|clock| clock.now())
+    }
+
+    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Infallible> {
+        Ok(self.buried.get(&id).cloned())
+    }
+
+    fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Infallible> {
+        let of_key = |row: &&Stored| row.key.as_deref() == Some(key);
+        Ok(self.buried.values().filter(of_key).map(|row| row.timer.id).collect())
+    }
+
+    fn paused(&self) -> Result<Paused, Infallible> {
+        Ok(self.paused.clone())
     }
 }
 
@@ -136,12 +160,17 @@ impl Tables for Maps {
         Ok(())
     }
 
-    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Infallible> {
-        Ok(self.buried.get(&id).cloned())
+    fn unbury(&mut self, row: &Stored) -> Result<(), Infallible> {
+        self.buried.remove(&row.timer.id);
+        Ok(())
     }
 
-    fn unbury(&mut self, id: TimerId) -> Result<(), Infallible> {
-        self.buried.remove(&id);
+    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<(), Infallible> {
+        if is_paused {
+            self.paused.insert(kind.to_owned());
+        } else {
+            self.paused.remove(kind);
+        }
         Ok(())
     }
 

@@ -57,13 +57,25 @@
 //! | `timingwheel_durable_empty_scans_total` | counter | `empty_scans` |
 //! | `timingwheel_durable_lateness_seconds` | histogram, seconds | `lateness` |
 //!
+//! These have the label `kind` too:
+//!
+//! | name | kind, unit | of [`KindStats`](crate::KindStats) |
+//! |---|---|---|
+//! | `timingwheel_durable_kind_waiting` | gauge | `waiting` |
+//! | `timingwheel_durable_kind_attempts_total` | counter | `attempts` |
+//! | `timingwheel_durable_kind_errors_total` | counter | `errors` |
+//! | `timingwheel_durable_kind_lateness_seconds` | histogram, seconds | `lateness` |
+//! | `timingwheel_durable_kind_seconds` | histogram, seconds | `took` |
+//!
 //! The number of stored timers is not here, because it takes a call of the store: [`Durable::count`].
 //!
-//! The histogram gets the values since the last call, each rounded up to the end of its bucket: by a sixteenth at most.
+//! A histogram gets the values since the last call, each rounded up to the end of its bucket: by a sixteenth at most.
 
 use std::sync::{Mutex, PoisonError};
 
-use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use ::metrics::{
+    Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 use crate::durable::Durable;
 use crate::health::Stats;
@@ -77,6 +89,13 @@ type Gauge = (&'static str, Unit, &'static str, fn(&Stats) -> f64);
 const PREFIX: &str = "timingwheel_durable";
 
 const LATENESS: &str = "timingwheel_durable_lateness_seconds";
+
+// With the label `kind`.
+const KIND_WAITING: &str = "timingwheel_durable_kind_waiting";
+const KIND_ATTEMPTS: &str = "timingwheel_durable_kind_attempts_total";
+const KIND_ERRORS: &str = "timingwheel_durable_kind_errors_total";
+const KIND_LATENESS: &str = "timingwheel_durable_kind_lateness_seconds";
+const KIND_SECONDS: &str = "timingwheel_durable_kind_seconds";
 
 const GAUGES: [Gauge; 5] = [
     ("up", Unit::Count, "1, or 0 if durable timers were stopped or lost, or have panicked.", |stats| {
@@ -126,6 +145,13 @@ const COUNTERS: [Counter; 23] = [
     }),
 ];
 
+fn tell(metric: &Histogram, durations: &timingwheel::Histogram) {
+    for (durations, count) in durations.buckets() {
+        // More than 32 bits hold do not come between two calls.
+        metric.record_many(durations.end().as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
+    }
+}
+
 fn gauge_name(name: &str) -> String {
     format!("{PREFIX}_{name}")
 }
@@ -147,6 +173,11 @@ pub fn describe() {
     }
     let text = "How late a handler was called, by the wall clock.";
     describe_histogram!(LATENESS, Unit::Seconds, text);
+    describe_histogram!(KIND_LATENESS, Unit::Seconds, text);
+    describe_histogram!(KIND_SECONDS, Unit::Seconds, "How long an attempt took.");
+    describe_gauge!(KIND_WAITING, Unit::Count, "Timers that are due and wait for a place of their kind.");
+    describe_counter!(KIND_ATTEMPTS, Unit::Count, "Attempts whose handler was called.");
+    describe_counter!(KIND_ERRORS, Unit::Count, "Attempts that failed.");
 }
 
 /// Hands the statistics of a [`Durable`] to the recorder, and remembers which it has handed over.
@@ -185,10 +216,15 @@ impl DurableMetrics {
             // Not the total: a recorder keeps the greatest, which may be that of an ended `Durable`.
             counter!(counter_name(name), &label()).increment(count(&stats).saturating_sub(count(&told)));
         }
-        let metric = histogram!(LATENESS, &label());
-        for (durations, count) in stats.lateness.since(&told.lateness).buckets() {
-            // More than 32 bits hold do not come between two calls.
-            metric.record_many(durations.end().as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
+        tell(&histogram!(LATENESS, &label()), &stats.lateness.since(&told.lateness));
+        for (kind, now) in &stats.kinds {
+            let label = || [("wheel", self.durable.0.wheel.name().to_owned()), ("kind", (*kind).to_owned())];
+            let before = told.kinds.remove(kind).unwrap_or_default();
+            gauge!(KIND_WAITING, &label()).set(now.waiting as f64);
+            counter!(KIND_ATTEMPTS, &label()).increment(now.attempts - before.attempts);
+            counter!(KIND_ERRORS, &label()).increment(now.errors - before.errors);
+            tell(&histogram!(KIND_LATENESS, &label()), &now.lateness.since(&before.lateness));
+            tell(&histogram!(KIND_SECONDS, &label()), &now.took.since(&before.took));
         }
         *told = stats;
     }

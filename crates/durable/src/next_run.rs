@@ -1,23 +1,75 @@
 //! Computes when a series is due next. Pure: it is told the time.
 
-use jiff::Timestamp;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+pub(crate) use timingwheel_calendar::runs::is_late;
+use timingwheel_calendar::runs::{self, CatchingUp, NextRun};
 use timingwheel_calendar::{Plan, Rule};
 
 use crate::id::{floor_millis, millis, timestamp};
 use crate::store::Series;
 
-/// A run that is late by less than this is not missed.
-const LATE_MS: i64 = 1_000;
+/// The rule of a series: a plan, whose runs are all later by the same time.
+pub(crate) struct Shifted {
+    plan: Plan,
+    by: SignedDuration,
+}
 
-/// If a run was planned by a clock that was ahead of the present one by more than this, that clock was wrong. After a smaller
-/// correction no run happens twice. Cron and schedules on a wheel have the same limit.
-const CORRECTION_MS: i64 = 3 * 3_600_000;
+impl Rule for Shifted {
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        let last = last.checked_sub(self.by).unwrap_or(Timestamp::MIN);
+        self.plan.after(last)?.checked_add(self.by).ok()
+    }
+
+    fn is_interval(&self) -> bool {
+        self.plan.is_interval()
+    }
+}
+
+/// Between a plan and its shift in milliseconds, in the text of a rule.
+const LATER: &str = " later by ";
+
+impl FromStr for Shifted {
+    type Err = String;
+
+    fn from_str(rule: &str) -> Result<Self, String> {
+        let (plan, by) = rule.rsplit_once(LATER).unwrap_or((rule, "0 ms"));
+        let by = by.strip_suffix(" ms").and_then(|by| by.parse().ok());
+        let by =
+            by.ok_or_else(|| format!("a shift must be a number of ms, as in `later by 5 ms`, got {rule:?}"))?;
+        let plan = plan.parse::<Plan>().map_err(|error| error.to_string())?;
+        Ok(Self { plan, by: SignedDuration::from_millis(by) })
+    }
+}
+
+impl fmt::Display for Shifted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan.fmt(f)?;
+        if self.by.is_zero() { Ok(()) } else { write!(f, "{LATER}{} ms", self.by.as_millis()) }
+    }
+}
+
+/// The rule whose runs come later than the plan's, by a time up to `most` that the name decides: by FNV-1a, because a save at the next
+/// start has to find the same.
+pub(crate) fn shifted(plan: Plan, name: &str, most: Duration) -> Shifted {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    // Beyond these years no run comes.
+    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
+    Shifted { plan, by: SignedDuration::from_millis((hash % (most + 1)).cast_signed()) }
+}
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) due: Timestamp,
     pub(crate) series: Series,
+    /// The clock was wrong before. Instants that have run by it may come again, and must not have the same ids.
+    pub(crate) begins_anew: bool,
 }
 
 /// The decision about an occurrence that comes up.
@@ -31,20 +83,9 @@ pub(crate) enum Due {
 
 /// Whether the occurrence of this instant runs.
 pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> Due {
-    let mut series = series.clone();
-    let (now_ms, scheduled_ms) = (now.as_millisecond(), scheduled.as_millisecond());
-    let age = now_ms - scheduled_ms;
-    if age < LATE_MS {
-        series.catching_up = None;
-        return Due::Run(series);
-    }
-    if oldest_ms(&series).is_some_and(|oldest| age > oldest) {
-        return Due::Skip(series);
-    }
-    // It was missed: now, or already at an earlier look.
-    let (until, left) = standing(&series, scheduled_ms).unwrap_or((now_ms, series.missed.up_to()));
-    series.catching_up = Some((until, left.saturating_sub(1)));
-    if left > 0 { Due::Run(series) } else { Due::Skip(series) }
+    let (runs, catching_up) = runs::begins(series.missed, scheduled, caught_up(series), now);
+    let series = Series { catching_up: in_millis(catching_up), ..series.clone() };
+    if runs { Due::Run(series) } else { Due::Skip(series) }
 }
 
 /// How a series stands when its occurrence runs again, because its process ended in the middle of it. If it was a missed run,
@@ -59,27 +100,26 @@ pub(crate) fn occurs_again(series: &Series, scheduled: Timestamp) -> Series {
     series
 }
 
-fn oldest_ms(series: &Series) -> Option<i64> {
-    series.missed.oldest().map(|oldest| i64::try_from(oldest.as_millis()).unwrap_or(i64::MAX))
+/// As the store has it.
+fn in_millis(catching_up: CatchingUp) -> Option<(i64, u32)> {
+    catching_up.map(|(until, left)| (until.as_millisecond(), left))
 }
 
-/// If this instant was missed: up to when runs were missed, and how many of them may still run. The policy may have changed.
-fn standing(series: &Series, due_ms: i64) -> Option<(i64, u32)> {
-    let (until, left) = series.catching_up.filter(|(until, _)| due_ms <= *until)?;
-    Some((until, left.min(series.missed.up_to())))
+fn caught_up(series: &Series) -> CatchingUp {
+    series.catching_up.map(|(until, left)| (timestamp(until), left))
 }
 
 /// The first occurrence after this instant.
-pub(crate) fn first(series: Series, plan: &Plan, after: Timestamp) -> Option<Next> {
+pub(crate) fn first(series: Series, plan: &Shifted, after: Timestamp) -> Option<Next> {
     // The store has milliseconds.
     let after = timestamp(floor_millis(after));
     let due = plan.after(after)?;
-    Some(Next { due, series: series.planned_after(after) })
+    Some(Next { due, series: series.planned_after(after), begins_anew: false })
 }
 
 /// # Errors
 /// In words, if this machine cannot read the rule: for example because it does not know its zone.
-pub(crate) fn read(series: &Series) -> Result<Plan, String> {
+pub(crate) fn read(series: &Series) -> Result<Shifted, String> {
     series.rule.parse().map_err(|error| format!("the rule {:?} cannot be read: {error}", series.rule))
 }
 
@@ -88,34 +128,12 @@ pub(crate) fn read(series: &Series) -> Result<Plan, String> {
 /// # Errors
 /// If the rule cannot be read.
 pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
-    let plan = read(series)?;
-    let after = |last: Timestamp, catching_up| first(Series { catching_up, ..series.clone() }, &plan, last);
-    let now_ms = now.as_millisecond();
-    let is_late = |next: &Next| now_ms - next.due.as_millisecond() >= LATE_MS;
-    let mut last = scheduled;
-    // Passes all runs at once that would be skipped anyway. A rule by the second may have a year of them.
-    if let Some(oldest) = oldest_ms(series) {
-        last = last.max(timestamp(now_ms.saturating_sub(oldest).saturating_sub(1)));
-    }
-    let Some(mut next) = after(last, series.catching_up) else { return Ok(None) };
-    if !is_late(&next) {
-        return Ok(Some(next));
-    }
-    let up_to = series.missed.up_to();
-    let (until, left) = standing(series, next.due.as_millisecond()).unwrap_or((now_ms, up_to));
-    if left > 0 {
-        next.series.catching_up = Some((until, left));
-        return Ok(Some(next));
-    }
-    // Runs after `until` are at most a second ago, or were missed since.
-    let Some(mut next) = after(timestamp(until), None) else { return Ok(None) };
-    if is_late(&next) {
-        if up_to == 0 {
-            return Ok(after(now, None));
-        }
-        next.series.catching_up = Some((now_ms, up_to));
-    }
-    Ok(Some(next))
+    let now = timestamp(floor_millis(now));
+    let next = runs::next(&read(series)?, series.missed, scheduled, caught_up(series), now);
+    Ok(next.map(|NextRun { due, after, catching_up }| {
+        let series = Series { catching_up: in_millis(catching_up), ..series.clone() };
+        Next { due, series: series.planned_after(after), begins_anew: false }
+    }))
 }
 
 /// The occurrence that the rule has by today's clock and zone data. `None` if that is the pending one.
@@ -126,13 +144,12 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
 /// # Errors
 /// If the rule cannot be read.
 pub(crate) fn anew(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
-    let Some(after) = series.after() else { return Ok(None) };
-    let was_wrong = after.as_millisecond().saturating_sub(now.as_millisecond()) > CORRECTION_MS;
-    if scheduled < now {
-        return Ok(None);
-    }
-    let standing = if was_wrong { Series { catching_up: None, ..series.clone() } } else { series.clone() };
-    let next = first(standing, &read(series)?, if was_wrong { now } else { after });
+    let Some(after) = series.after().filter(|_| scheduled >= now) else { return Ok(None) };
+    let plan = read(series)?;
+    let begins_anew = runs::begins_anew(&plan, after.duration_since(now), Some(scheduled));
+    let standing = if begins_anew { Series { catching_up: None, ..series.clone() } } else { series.clone() };
+    let next = first(standing, &plan, if begins_anew { now } else { after });
+    let next = next.map(|next| Next { begins_anew, ..next });
     Ok(next.filter(|next| millis(next.due) != millis(scheduled)))
 }
 
@@ -183,6 +200,32 @@ mod tests {
         let day = SignedDuration::from_hours(30);
         assert_eq!(run(Missed::each(99).none_older_than(day)), "02 03 07 08 09 10 11");
         assert_eq!(run(Missed::once().none_older_than(day)), "02 03 07 09 10 11");
+    }
+
+    #[test]
+    fn series_that_all_begin_at_midnight_are_spread_by_their_names_within_the_bound_and_alike_each_time() {
+        let plan: Plan = "cron 0 0 * * * in UTC".parse().unwrap();
+        let hour = Duration::from_secs(3_600);
+        let after = |rule: String| rule.parse::<Shifted>().unwrap().after(at("02T05:00:00")).unwrap();
+        let mut minutes = [0; 60];
+        for n in 0..6_000 {
+            let shift = |n: i32| shifted(plan.clone(), &format!("tenant-{n}"), hour).to_string();
+            let rule = shift(n);
+            assert_eq!(rule, shift(n));
+            let due = after(rule).duration_since(at("03T00:00:00"));
+            assert!((SignedDuration::ZERO..=SignedDuration::from_hours(1)).contains(&due), "{due:?}");
+            minutes[usize::try_from(due.as_secs() / 60).unwrap().min(59)] += 1;
+        }
+        assert!(minutes.iter().all(|count| (60..140).contains(count)), "{minutes:?}");
+        assert_eq!(shifted(plan.clone(), "tenant", Duration::ZERO).to_string(), plan.to_string());
+        assert_eq!(shifted(plan, "report", hour).to_string(), "cron 0 0 * * * in UTC later by 2331830 ms");
+        for rule in ["cron 0 0 * * * in UTC later by x ms", "cron 0 0 * * * in UTC later by 5"] {
+            assert!(rule.parse::<Shifted>().is_err(), "{rule}");
+        }
+        // The shift of a run before midnight belongs to the day before.
+        let late: Shifted = "cron 0 0 * * * in UTC later by 21600000 ms".parse().unwrap();
+        assert_eq!(late.after(at("02T05:00:00")), Some(at("02T06:00:00")));
+        assert_eq!(late.after(Timestamp::MAX), None);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Saves. Those that come during a call of the store go out together in the next call.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
@@ -20,32 +23,39 @@ use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key, check_
 /// `PostgresStore::save_in`.
 #[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
-pub struct Saving<To> {
+pub struct Saving<To, Told = TimerId> {
     pub(crate) to: To,
     pub(crate) due: Timestamp,
     pub(crate) payload: Payload,
     pub(crate) key: Option<String>,
-    pub(crate) replaces: bool,
+    told: PhantomData<fn() -> Told>,
 }
 
 impl<To> Saving<To> {
     pub(crate) fn new<K: Kind>(to: To, due: Timestamp, payload: &K) -> Self {
-        Self { to, due, payload: Payload::of(payload), key: None, replaces: false }
+        Self { to, due, payload: Payload::of(payload), key: None, told: PhantomData }
     }
 
+    /// Lets this timer replace the timer that has the key. The answer of [`save`](Saving::save) tells what became of that one:
+    ///
+    /// | answer | the old timer |
+    /// |---|---|
+    /// | [`Saved::Stored`] | nobody had the key |
+    /// | [`Saved::Replaced`] | is gone, and its handler is not called |
+    /// | [`Saved::Follows`] | has begun: its handler was called, or is about to be. The attempt goes on without the key, and nothing follows it, as after a cancel |
+    ///
+    /// So a handler can save the next timer under its own key.
+    pub fn replace(self) -> Saving<To, Saved> {
+        let Self { to, due, payload, key, told: _ } = self;
+        Saving { to, due, payload, key, told: PhantomData }
+    }
+}
+
+impl<To, Told> Saving<To, Told> {
     /// A name by which the timer is found, cancelled and moved, such as `order-42`. It has 1 to 1,024 bytes, none of them zero. If
     /// another timer that is stored or has begun has the key, this one is refused, unless it [replaces](Self::replace) that.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
-        self
-    }
-
-    /// Lets this timer replace the timer that has the key.
-    ///
-    /// If that timer has begun, its attempt goes on without the key, and nothing follows it, as after a cancel. So a handler can
-    /// save the next timer under its own key.
-    pub fn replace(mut self) -> Self {
-        self.replaces = true;
         self
     }
 }
@@ -62,31 +72,60 @@ impl Saving<&Durable> {
     /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
-        let Self { to: durable, due, payload: Payload { kind, json }, key, replaces } = self;
-        let id = TimerId::new(due, durable.unique(due, kind));
-        let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
-        match durable.save(timer).await? {
-            Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
-            // Only series get another answer.
-            _ => Ok(id),
-        }
+        let (id, saving) = self.timer(false)?;
+        saving.await?;
+        Ok(id)
     }
 }
 
-/// A series that is about to be saved, from [`Durable::every`].
+impl Saving<&Durable, Saved> {
+    /// As [`save`](Saving::save) of a timer that replaces none, but the answer tells what became of the timer that had the key: see
+    /// [`replace`](Saving::replace).
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the timer may be stored or not. It can be saved again.
+    ///
+    /// # Errors
+    /// The same, without [`Error::KeyTaken`].
+    pub async fn save(self) -> Result<Saved, Error> {
+        self.timer(true)?.1.await
+    }
+}
+
+impl<'a, Told> Saving<&'a Durable, Told> {
+    fn timer(
+        self,
+        replaces: bool,
+    ) -> Result<(TimerId, impl Future<Output = Result<Saved, Error>> + use<'a, Told>), Error> {
+        let Self { to: durable, due, payload: Payload { kind, json }, key, told: _ } = self;
+        let id = TimerId::new(due, durable.unique(due, kind));
+        let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
+        Ok((id, durable.save(timer)))
+    }
+}
+
+/// A series that is about to be saved: from [`Durable::every`], or in a transaction, from `PostgresStore::every_in`.
 #[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
-pub struct SavingSeries<'a> {
-    durable: &'a Durable,
+pub struct SavingSeries<To> {
+    pub(crate) to: To,
     name: String,
     plan: Plan,
     missed: Missed,
+    jitter: Duration,
     payload: Payload,
 }
 
-impl<'a> SavingSeries<'a> {
-    pub(crate) fn new<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
-        Self { durable, name, plan, missed: Missed::default(), payload: Payload::of(payload) }
+impl<To> SavingSeries<To> {
+    pub(crate) fn new<K: Kind>(to: To, name: String, plan: Plan, payload: &K) -> Self {
+        Self {
+            to,
+            name,
+            plan,
+            missed: Missed::default(),
+            jitter: Duration::ZERO,
+            payload: Payload::of(payload),
+        }
     }
 
     /// The policy for missed runs: [`Missed::once`] unless it is set.
@@ -95,6 +134,38 @@ impl<'a> SavingSeries<'a> {
         self
     }
 
+    /// Puts all runs of the series off by the same time, from 0 to `most`, which its name decides: so series that all begin at
+    /// midnight are spread out. The runs keep their distances. [`Run::scheduled`](crate::Run::scheduled) tells when the run was
+    /// due then. Another `most` is another rule.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
+        self
+    }
+
+    /// Its first timer after `now`, with a number for its due time and its kind.
+    pub(crate) fn timer(
+        self,
+        now: Timestamp,
+        number: impl FnOnce(&To, Timestamp, &str) -> u64,
+    ) -> Result<(To, NewTimer), Error> {
+        let Self { to, name, plan, missed, jitter, payload: Payload { kind, json } } = self;
+        let payload = json.map_err(Error::Encode)?;
+        let rule = plan.to_string();
+        // As it is read when it comes up.
+        let plan = rule.parse::<Plan>().map_err(|error| Error::Rule(why_not(&rule, &error.to_string())))?;
+        let rule = next_run::shifted(plan, &name, jitter);
+        let series = Series::new(rule.to_string(), missed);
+        let next = next_run::first(series.clone(), &rule, now);
+        let is_over = next.is_none();
+        let Next { due, series, .. } =
+            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now), begins_anew: false });
+        let id = TimerId::new(due, number(&to, due, kind));
+        let (key, series) = (Some(name), Some(series));
+        Ok((to, NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) }))
+    }
+}
+
+impl SavingSeries<&Durable> {
     /// Stores the series, and answers what this has changed. It is durable when this is ready.
     ///
     /// | the series that has the name | becomes | answer |
@@ -105,6 +176,8 @@ impl<'a> SavingSeries<'a> {
     /// | has another rule, and a run of it has begun | goes on by the new rule after that | [`Saved::Updated`] |
     /// | has another rule, and a run of it is pending | is planned anew by the new rule: the pending run is dropped | [`Saved::Replaced`] |
     ///
+    /// A timer that is no series stays as it is: the answer is [`Error::KeyTaken`].
+    ///
     /// If the last instant of the rule has passed, nothing is stored: that is [`Saved::Over`]. A run of the same rule that is still
     /// pending is kept.
     ///
@@ -112,27 +185,54 @@ impl<'a> SavingSeries<'a> {
     /// If this is dropped before it is ready, the series may be stored or not. It can be saved again.
     ///
     /// # Errors
-    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Payload`], [`Error::Encode`], [`Error::Stopped`],
-    /// [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored or not.
+    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::KeyTaken`], [`Error::Payload`],
+    /// [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored
+    /// or not.
     pub async fn save(self) -> Result<Saved, Error> {
-        let Self { durable, name, plan, missed, payload: Payload { kind, json } } = self;
-        let payload = json.map_err(Error::Encode)?;
-        let rule = plan.to_string();
-        // As it is read when it comes up.
-        let Ok(plan) = rule.parse::<Plan>() else { return Err(Error::Rule(rule)) };
-        let (now, series) = (durable.now(), Series::new(rule, missed));
-        let next = next_run::first(series.clone(), &plan, now);
-        let is_over = next.is_none();
-        let Next { due, series } =
-            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now) });
-        let id = TimerId::new(due, durable.unique(due, kind));
-        let (key, series) = (Some(name), Some(series));
-        let timer = NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) };
+        let now = self.to.now();
+        let (durable, timer) = self.timer(now, |durable, due, kind| durable.unique(due, kind))?;
         durable.save(timer).await
     }
 }
 
+/// Why a rule cannot be stored, in one line: the lines after that quote it.
+fn why_not(rule: &str, error: &str) -> String {
+    match error.lines().next().unwrap_or_default() {
+        why if why.contains("is not a zone") => format!("a rule must have a zone with a name, got {rule}"),
+        why => format!("a rule cannot be stored: {why}"),
+    }
+}
+
 impl Durable {
+    /// Saves many timers, as many [saves](Saving::save) at once: they go to the store 4,096 at a time. Each is stored or refused
+    /// alone. The answers are in the order of the timers.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, each timer may be stored or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use timingwheel_durable::{Durable, Error, Kind};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Invite(u64);
+    /// # impl Kind for Invite { const KIND: &'static str = "invite"; }
+    /// async fn invite(durable: &Durable, guests: &[u64]) -> Result<(), Error> {
+    ///     let tomorrow = std::time::Duration::from_secs(86_400);
+    ///     let invites = guests.iter().map(|guest| durable.after(tomorrow, &Invite(*guest)));
+    ///     durable.save_all(invites).await.into_iter().try_for_each(|saved| saved.map(drop))
+    /// }
+    /// ```
+    pub async fn save_all<'a>(
+        &self,
+        timers: impl IntoIterator<Item = Saving<&'a Durable>>,
+    ) -> Vec<Result<TimerId, Error>> {
+        join_all(timers.into_iter().map(Saving::<&Durable>::save)).await
+    }
+
+    /// # Errors
+    /// [`Error::KeyTaken`] where the store answers so.
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
         let calling = self.calling()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
@@ -143,7 +243,10 @@ impl Durable {
         let (store, reply) = (self.0.store.clone(), (reply, calling));
         self.0.saves.send(Save { timer, store, reply }).map_err(|_| Error::Stopped)?;
         // It may have been stored before the runtime ended.
-        saved.await.unwrap_or(Err(Error::Stopped))
+        match saved.await.unwrap_or(Err(Error::Stopped))? {
+            Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
+            saved => Ok(saved),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -12,20 +13,24 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Events;
 use crate::health::Stats;
-use crate::store::Owner;
+use crate::store::{Kinds, Owner};
 
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// The number of the owner that this instance is now.
     epoch: AtomicU64,
+    /// How many numbers were given out.
+    numbers: AtomicU64,
     /// From this moment on the time of a shared store is reckoned.
     origin: Instant,
     /// What the store's clock showed then, in microseconds, or [`BY_OWN_CLOCK`].
     shown_us: AtomicI64,
+    /// When the first timer is due that has not begun. Armed ones are left out, unless they wait although they are due.
+    first_due_ms: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// The kinds that have a handler here.
-    kinds: BTreeSet<&'static str>,
+    kinds: Kinds,
     /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
@@ -51,12 +56,14 @@ impl Drop for Watched {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: BTreeSet<&'static str>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: Kinds) -> Self {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
+            numbers: AtomicU64::new(0),
             origin: Instant::now(),
             shown_us: AtomicI64::new(BY_OWN_CLOCK),
+            first_due_ms: AtomicI64::new(i64::MAX),
             events: Events::default(),
             stats: Mutex::default(),
             kinds,
@@ -66,6 +73,11 @@ impl Shared {
 
     pub(crate) fn owner(&self) -> Owner {
         Owner { epoch: self.epoch.load(Ordering::Acquire) }
+    }
+
+    /// Counts the numbers that are given out.
+    pub(crate) fn count(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// It has joined again.
@@ -108,9 +120,24 @@ impl Shared {
         is_wrong
     }
 
+    /// The kinds that have a handler here.
+    pub(crate) fn kinds(&self) -> Kinds {
+        Kinds::clone(&self.kinds)
+    }
+
     /// Held for a few counts, and never while user code runs.
     pub(crate) fn stats(&self) -> MutexGuard<'_, Stats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_first_due(&self, due_ms: Option<i64>) {
+        self.first_due_ms.store(due_ms.unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long the first timer has been due that has not begun.
+    pub(crate) fn behind(&self) -> Duration {
+        let passed = self.now().as_millisecond().saturating_sub(self.first_due_ms.load(Ordering::Relaxed));
+        Duration::from_millis(u64::try_from(passed).unwrap_or(0))
     }
 
     pub(crate) fn failed(&self, error: &Error) {
@@ -122,9 +149,13 @@ impl Shared {
         self.events.failed(error, errors);
     }
 
+    pub(crate) fn has_handler(&self, kind: &str) -> bool {
+        self.kinds.contains(kind)
+    }
+
     /// A timer of this kind is saved. If the kind has no handler here, an event says so once: a handler is easily forgotten.
     pub(crate) fn note_kind(&self, kind: &str) {
-        if self.kinds.is_empty() || self.kinds.contains(kind) {
+        if self.kinds.is_empty() || self.has_handler(kind) {
             return;
         }
         self.stats().saved_unhandled += 1;

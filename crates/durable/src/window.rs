@@ -65,6 +65,11 @@ impl Window {
         if self.load.is_some() { None } else { self.next_due }
     }
 
+    /// The same, also while a load is under way.
+    pub(crate) const fn first_beyond(&self) -> Option<i64> {
+        self.next_due
+    }
+
     /// A load begins, after this place, or within the window, for timers that others may have stored there.
     pub(crate) fn begin_load(&mut self) -> Place {
         self.load = Some(Load::default());

@@ -43,7 +43,11 @@ impl Subscriber for Lines {
         metadata.target() == "timingwheel_durable"
     }
 
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut line = Line(String::new());
+        span.record(&mut line);
+        let name = span.metadata().name();
+        self.lines.lock().unwrap().push(format!("{} span {name}{}", span.metadata().level(), line.0));
         span::Id::from_u64(1)
     }
 
@@ -108,6 +112,28 @@ async fn events_tell_what_happens_and_a_subscriber_that_panics_changes_nothing()
         // Before the next subscriber hears of its end.
         durable.stop(Duration::from_secs(1)).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_has_a_span_with_its_kind_its_key_and_its_number() {
+    let lines = Lines::default();
+    let _installed = tracing::subscriber::set_default(lines.clone());
+    let (wheel, durable) = start(&MemoryStore::new()).await;
+    let id = durable.after(Duration::ZERO, &Tick { fails: 1 }).key("k").save().await.unwrap();
+    durable.after(Duration::ZERO, &Tick { fails: 0 }).save().await.unwrap();
+    wheel.sleep(Duration::from_secs(5)).await;
+    let seen = lines.lines.lock().unwrap().clone();
+    let count = |end: &str| {
+        let span =
+            |line: &&String| line.starts_with("INFO span attempt kind=\"tick\"") && line.ends_with(end);
+        seen.iter().filter(span).count()
+    };
+    for attempt in [1, 2] {
+        assert_eq!(count(&format!(" key=\"k\" attempt={attempt} id={id}")), 1, "{seen:#?}");
+    }
+    assert_eq!(count(""), 3, "{seen:#?}");
+    // Before the next subscriber hears of its end.
+    durable.stop(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -408,7 +408,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.len() == 0
     }
 
-    /// How many of the jobs have panicked so far.
+    /// How many of the jobs have panicked so far. The wheel's
+    /// [`Stats::wakers_panicked`](timingwheel::Stats::wakers_panicked) counts the panics of all its jobs.
     #[must_use]
     pub fn panicked(&self) -> u64 {
         self.table.panicked.load(Ordering::Relaxed)

@@ -42,8 +42,31 @@
 //!
 //! # A limit for each run
 //!
-//! Let the run wait under a deadline: `async { wheel.timeout(limit, work).await }`. If calls within the run are to end with it
-//! too, the crate `timingwheel-deadline` has the same as `deadline_in(limit)` and `run`.
+//! Let the run wait under a limit: `async { wheel.timeout(limit, work).await }`. With the crate `timingwheel-deadline`, the
+//! calls and tasks within the run end with it too:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use timingwheel::TimingWheel;
+//! use timingwheel_deadline::{DeadlineExt, Ended};
+//! use timingwheel_jobs::JobsExt;
+//! use tokio::{sync::mpsc, time::sleep};
+//!
+//! let wheel = TimingWheel::new();
+//! let (deadlines, (sender, mut results)) = (wheel.clone(), mpsc::unbounded_channel());
+//! let import = wheel.run_every(Duration::from_secs(60), move || {
+//!     let (deadline, sender) = (deadlines.deadline_in(Duration::from_secs(5)), sender.clone());
+//!     async move {
+//!         let imported = deadline.run(sleep(Duration::from_secs(9))).await;
+//!         let _ = sender.send(imported);
+//!     }
+//! });
+//! assert_eq!(results.recv().await, Some(Err(Ended::Passed)));
+//! import.cancel();
+//! # }
+//! ```
 //!
 //! # In the logs
 //!
@@ -60,7 +83,7 @@
 //! | [`Job::abort`] during a run | is dropped where it waits next | [`JobError::is_cancelled`] |
 //! | [`Repeating::cancel`] during a run | goes on to the end of the run | [`JobError::is_cancelled`] |
 //! | the schedule has no further run | is over | has the number of runs |
-//! | the job panics | is over; the panic hook has reported it, [`panicked()`] and [`Jobs::panicked`] count it | [`JobError::is_panic`], with what the panic carried |
+//! | the job panics | is over; the panic hook has reported it, [`Stats::wakers_panicked`](timingwheel::Stats::wakers_panicked) and [`Jobs::panicked`] count it | [`JobError::is_panic`], with what the panic carried |
 //! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
 //! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | a pending job is dropped; a run goes on to its end | [`JobError::reason`], or the job's result |
 //! | [`Jobs::shutdown`] | goes on to the end of its run, until the limit; what has not begun is handed back | [`JobError::is_cancelled`], or the job's result |
@@ -89,24 +112,7 @@ pub use on_wheel::JobsExt;
 pub use schedule::{LastRun, Limited, MakeRun, NextRun, PendingRun, Replanned, Schedule};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// How many jobs of this process have panicked, on all wheels.
-static PANICKED: AtomicU64 = AtomicU64::new(0);
-
-/// How many jobs of this process have panicked so far, on all wheels, with a key or without, whether or not anybody has kept
-/// the handle. [`Jobs::panicked`] counts those of one list. Watch that it does not grow.
-///
-/// With the feature `tracing` each panic is also an event of level `ERROR`, in the span of the job.
-#[must_use]
-pub fn panicked() -> u64 {
-    PANICKED.load(Ordering::Relaxed)
-}
-
-fn note_panic() {
-    PANICKED.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Calls code of a user's that may panic. The panic hook has told of that.
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {

@@ -15,17 +15,23 @@
 //! | the condition panics | the same panic |
 //! | the future is dropped | nothing; the condition's output, if there is one, is dropped or [given back](Watch::give_back) |
 //!
+//! The example `produce` (`long_poll` and `barrier` are others):
+//!
+//! ```
+#![doc = include_str!("../examples/produce.rs")]
+//! ```
+//!
 //! # Where code runs
 //!
-//! Conditions run in the caller of `watch` or `check`. At the deadline a condition runs a last time, in the task that
-//! awaits the future. While you check, do not hold a lock that conditions take. If you have to hold one, call
-//! [`check_in_tasks`](Purgatory::check_in_tasks), which leaves the conditions to the tasks that await them. Your code
-//! after `.await` runs in the task too. So none of your code runs on the wheel's driver, and a check completes any
-//! number of operations without running what they do next.
+//! Conditions run in the caller of `watch` or `check`. While you check, do not hold a lock that conditions take. If you
+//! have to hold one, call [`check_in_tasks`](Purgatory::check_in_tasks), which leaves the conditions to the tasks that
+//! await them. Your code after `.await` runs in the task too. So none of your code runs on the wheel's driver, and a
+//! check completes any number of operations without running what they do next.
 //!
-//! An operation expires even if nobody polls its future. Its condition is then tried a last time in a task of its own, on
-//! the wheel's runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for
-//! it.
+//! At the deadline a condition runs a last time, in a task of its own on the wheel's runtime. So an operation expires even
+//! if nobody polls its future. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a
+//! task for it. If the wheel ends within its runtime, each condition is tried a last time too. If the runtime ends, or a
+//! thread outside of it ends the wheel, the operations end untried: no condition runs in a runtime that is not the wheel's.
 //!
 //! No condition runs under a lock of the purgatory, so a condition may take locks and use its purgatory or another. Two
 //! threads never run a condition at the same time: a check that finds a condition being tried by another thread asks that
@@ -72,8 +78,8 @@
 //! | `forceComplete` | a condition that looks at a flag, and a check |
 //! | `checkAndComplete(key)` | [`check(&key)`](Purgatory::check) |
 //! | `checkAndComplete` from an action queue, as the caller holds a lock | [`check_in_tasks(&key)`](Purgatory::check_in_tasks) |
-//! | `cancelForKey(key)` | [`cancel(&key)`](Purgatory::cancel), or [`cancel_and_list(&key)`](Purgatory::cancel_and_list) |
-//! | `watched`, `numDelayed` | [`watched`](Purgatory::watched), [`delayed`](Purgatory::delayed), which count no operation that has ended; [`keys`](Purgatory::keys) counts by key |
+//! | `cancelForKey(key)` | [`cancel(&key)`](Purgatory::cancel); a task whose future returns `Cancelled` knows its own operation |
+//! | `watched`, `numDelayed` | [`watched`](Purgatory::watched), [`delayed`](Purgatory::delayed), which count no operation that has ended; [`watched_under`](Purgatory::watched_under) counts by key |
 //! | `purgeInterval`, the reaper | nothing: an operation that ends leaves all lists at once |
 //! | `shutdown` | [`shutdown`](Purgatory::shutdown) |
 
@@ -86,7 +92,7 @@ mod purgatory;
 mod watch;
 
 pub use error::WatchError;
-pub use purgatory::{Cancelled, Purgatory};
+pub use purgatory::Purgatory;
 pub use watch::Watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -34,41 +34,17 @@ const SMALL: usize = 64;
 pub(crate) trait Listed<K>: Send + Sync {
     fn places(&self) -> &Places<K>;
 
-    /// Tries the condition, and ends the operation if it holds, or else if somebody has asked for that. If a thread is trying
-    /// it, leaves that to that thread. Tells whether this call completed the operation.
-    fn check(&self) -> bool;
+    /// Tries the condition. The operation ends if it holds, or else for the reason `end`. If a thread is trying it, leaves
+    /// that to that thread. Tells whether this call completed the operation.
+    fn check(&self, end: Option<WatchError>) -> bool;
 
-    /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. The operation ends for
-    /// the reason `end` if the condition does not hold then.
-    fn ask(&self, end: Option<End>) -> Asked;
+    /// Leaves the condition to the task that awaits the operation, or to the thread that is trying it. Tells whether the
+    /// operation is pending.
+    fn ask(&self) -> bool;
 
     /// Ends the operation without trying it, and tells whether this call did. If a thread is trying the condition, the
     /// operation ends when that thread finds that it does not hold.
-    fn end(&self, end: End) -> bool;
-}
-
-/// Why somebody asks an operation to end unless its condition holds. Small, because every operation has room for one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Expired,
-    Cancelled,
-}
-
-impl From<End> for WatchError {
-    fn from(end: End) -> Self {
-        if end == End::Expired { Self::Expired } else { Self::Cancelled }
-    }
-}
-
-/// Who has been asked to try a condition.
-#[derive(PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// The task, or the thread that is trying the condition.
-    Somebody,
-    /// No task waits. The first to poll the operation will try the condition.
-    Nobody,
-    /// It is not pending any more.
-    TooLate,
+    fn end(&self, end: WatchError) -> bool;
 }
 
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
@@ -104,10 +80,6 @@ impl<K> Places<K> {
             Self::One(place) => slice::from_ref(place),
             Self::Many(places) => places,
         }
-    }
-
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
-        self.all().iter().filter_map(|place| place.key.as_ref())
     }
 
     /// Adds the operation that has these places to its lists, one after the other. Tells whether they take it; if one does
@@ -288,19 +260,20 @@ impl<K> Lists<K> {
         }
     }
 
-    /// Calls `f` with each operation, once for each place that it has taken, and with the key of that place.
-    pub(crate) fn each(&self, mut f: impl FnMut(&Item<K>, Option<&K>)) {
+    /// Ends all operations. Returns how many of them this call has ended.
+    pub(crate) fn end_all(&self, end: WatchError) -> usize {
+        let mut count = 0;
         for shard in &self.shards {
             let guard = lock(shard);
-            let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, None, oldest.item.clone()));
-            let later = guard.later.iter().map(|(&(hash, number), item)| (hash, Some(number), item.clone()));
-            let all: Vec<_> = oldest.chain(later).collect();
+            let oldest = guard.oldest.iter().map(|oldest| oldest.item.clone());
+            let all: Vec<_> = oldest.chain(guard.later.values().cloned()).collect();
             drop(guard);
-            for (hash, number, item) in all {
-                f(&item, item.places().key_at(hash, number));
+            for item in all {
+                count += usize::from(item.end(end));
                 contained(move || drop(item));
             }
         }
+        count
     }
 
     /// How many places are taken, and how many operations have one.

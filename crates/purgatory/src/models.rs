@@ -5,17 +5,20 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::task::Poll;
 
 use loom::future::block_on;
-use loom::model::Builder;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::error::WatchError;
-use crate::lists::{Asked, End, Listed, Lists};
+use crate::lists::{Listed, Lists};
 use crate::operation::{Awaited, Operation, Outcome};
+
+/// No model asks it for anything: a thread stands for it too.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().build().unwrap());
 
 type Condition = Box<dyn FnMut() -> Option<&'static str> + Send>;
 
@@ -42,7 +45,7 @@ impl Model {
             taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed")
         };
         let lists = Lists::new();
-        let operation = Arc::new(Operation::new(lists.places([()])));
+        let operation = Arc::new(Operation::new(lists.places([()]), RUNTIME.handle().id()));
         (Arc::new(Self { lists, operation, wanted, items }), Box::new(condition))
     }
 
@@ -54,23 +57,21 @@ impl Model {
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.lists.count_under(&(), |operation| operation.check()) == 1
+        self.lists.count_under(&(), |operation| operation.check(None)) == 1
     }
 
     fn add_and_check_in_task(&self) {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.lists.count_under(&(), |operation| operation.ask(None) != Asked::TooLate);
+        self.lists.count_under(&(), |operation| operation.ask());
     }
 
-    /// By the wheel, and by the task that it spawns where nobody has polled.
+    /// By the task that the wheel spawns.
     fn expire(&self) {
-        if self.operation.ask(Some(End::Expired)) == Asked::Nobody {
-            self.operation.check();
-        }
+        self.operation.check(Some(WatchError::Expired));
     }
 
     fn cancel(&self) -> bool {
-        self.lists.count_under(&(), |operation| operation.end(End::Cancelled)) == 1
+        self.lists.count_under(&(), |operation| operation.end(WatchError::Cancelled)) == 1
     }
 
     fn assert_no_item_lost(&self, outcome: &str) {
@@ -107,7 +108,7 @@ fn check<const N: usize>(
     model: impl Fn() -> &'static str + Send + Sync + 'static,
 ) {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
-    let mut builder = Builder::new();
+    let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check({
         let seen = seen.clone();

@@ -26,11 +26,11 @@ use std::task::Waker;
 use std::thread;
 
 use futures::task::ArcWake;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::lists::{Asked, End, Item, Listed, Places};
+use crate::lists::{Item, Listed, Places};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::watch::{GiveBack, give};
 
@@ -38,8 +38,8 @@ use crate::watch::{GiveBack, give};
 /// check all the time.
 const RETRIES: usize = 16;
 
-/// How many conditions a thread tries within each other: a check by a condition within so many leaves the operations to their
-/// tasks. So conditions that check their own keys take no more of the stack, however many wait.
+/// How many conditions a thread tries within each other. Within so many, a check leaves operations to their tasks, so that
+/// the stack does not grow with the number of operations.
 const MOST_NESTED: usize = 16;
 
 thread_local! {
@@ -57,6 +57,8 @@ pub(crate) type Outcome<T> = thread::Result<Result<T, WatchError>>;
 /// wheel have references to it: it is the waker of its timer.
 pub(crate) struct Operation<K, F, T> {
     places: Places<K>,
+    /// The wheel's, on which the last try runs.
+    runtime: Id,
     stage: Mutex<Stage<F, T>>,
 }
 
@@ -74,24 +76,34 @@ struct Open<F> {
     /// The condition is to be tried once more, by the thread that is trying it, or else by the task.
     again: bool,
     /// The operation ends for this reason unless its condition holds at the next try.
-    end: Option<End>,
+    end: Option<WatchError>,
     /// Of the task that awaits the operation, from its poll until it is woken. Woken and dropped without the lock.
     waker: Option<Waker>,
 }
 
 impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     /// The caller has the condition.
-    pub(crate) fn new(places: Places<K>) -> Self {
+    pub(crate) fn new(places: Places<K>, runtime: Id) -> Self {
         let open = Open { condition: None, again: false, end: None, waker: None };
-        Self { places, stage: Mutex::new(Stage::Open(open)) }
+        Self { places, runtime, stage: Mutex::new(Stage::Open(open)) }
     }
 
     /// Takes the condition; or leaves a request with the thread that has it, to end the operation, or else to try again.
-    fn take_or_request(&self, open: &mut Open<F>, end: Option<End>) -> Option<F> {
-        if let Some(condition) = open.condition.take() {
-            open.again = false;
-            return Some(condition);
+    fn take_or_request(&self, end: Option<WatchError>) -> Option<F> {
+        let mut stage = lock(&self.stage);
+        let Stage::Open(open) = &mut *stage else { return None };
+        match open.condition.take() {
+            None => self.request(open, end),
+            Some(condition) => {
+                open.again = false;
+                return Some(condition);
+            }
         }
+        None
+    }
+
+    /// Another thread has the condition, or the caller's does, further out.
+    fn request(&self, open: &mut Open<F>, end: Option<WatchError>) {
         // Once somebody asked for an end, requests come too late.
         if open.end.is_none() {
             open.end = end;
@@ -100,16 +112,8 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
                 // condition of a model checks.
                 None => cfg!(all(test, loom)) || TRYING.get() != ptr::from_ref(self).addr(),
                 // What held before the deadline has not failed, though the thread may have looked before that.
-                Some(end) => end != End::Cancelled,
+                Some(end) => end != WatchError::Cancelled,
             };
-        }
-        None
-    }
-
-    fn take_if_open(&self, end: Option<End>) -> Option<F> {
-        match &mut *lock(&self.stage) {
-            Stage::Open(open) => self.take_or_request(open, end),
-            Stage::Withdrawn(_) | Stage::Ended(_) => None,
         }
     }
 
@@ -137,7 +141,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             // Where somebody has asked for an end, no more requests come.
             if open.again && (tries <= RETRIES || open.end.is_some()) {
                 open.again = false;
-            } else if let Some(why) = end.or(open.end.map(WatchError::from)) {
+            } else if let Some(why) = end.or(open.end) {
                 break Ok(Err(why));
             } else {
                 open.condition = Some(condition);
@@ -188,38 +192,36 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         &self.places
     }
 
-    fn check(&self) -> bool {
+    fn check(&self, end: Option<WatchError>) -> bool {
         // loom runs all threads of a model on one, so the count would be wrong.
         if !cfg!(all(test, loom)) && NESTED.get() >= MOST_NESTED {
-            self.ask(None);
+            self.ask();
             return false;
         }
-        let Some(condition) = self.take_if_open(None) else { return false };
-        let Some(outcome) = self.run(condition, None) else { return false };
+        let Some(condition) = self.take_or_request(end) else { return false };
+        let Some(outcome) = self.run(condition, end) else { return false };
         let is_complete = matches!(outcome, Ok(Ok(_)));
         self.set(outcome);
         is_complete
     }
 
-    fn ask(&self, end: Option<End>) -> Asked {
+    fn ask(&self) -> bool {
         let mut stage = lock(&self.stage);
-        let Stage::Open(open) = &mut *stage else { return Asked::TooLate };
+        let Stage::Open(open) = &mut *stage else { return false };
         if open.condition.is_none() {
-            self.take_or_request(open, end);
-            return Asked::Somebody;
+            self.request(open, None);
+        } else {
+            open.again = true;
+            let waker = open.waker.take();
+            wake(stage, waker);
         }
-        open.again = true;
-        open.end = end.or(open.end);
-        let waker = open.waker.take();
-        let asked = if waker.is_some() { Asked::Somebody } else { Asked::Nobody };
-        wake(stage, waker);
-        asked
+        true
     }
 
-    fn end(&self, end: End) -> bool {
-        let Some(condition) = self.take_if_open(Some(end)) else { return false };
+    fn end(&self, end: WatchError) -> bool {
+        let Some(condition) = self.take_or_request(Some(end)) else { return false };
         self.leave(condition);
-        self.set(Ok(Err(end.into())));
+        self.set(Ok(Err(end)));
         true
     }
 }
@@ -258,8 +260,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
                 new = Some(waker.clone());
                 continue;
             }
-            let is_asked = open.again || open.end.is_some();
-            break if is_asked { self.take_or_request(open, None) } else { None };
+            break open.condition.take_if(|_| mem::take(&mut open.again));
         };
         if new.is_some() {
             contained(move || drop(new));
@@ -295,8 +296,8 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
 
 /// By the wheel: the deadline has come, or the wheel has ended.
 ///
-/// The task that awaits an operation tries its condition a last time. Where no task waits to be woken, one is spawned for that.
-/// So the operation leaves the lists all the same, and no condition of a user's runs on the driver.
+/// A task of its own tries the condition a last time, so an operation expires although nobody polls it, and no condition of a
+/// user's runs on the driver.
 impl<K, F, T> ArcWake for Operation<K, F, T>
 where
     K: Send + Sync + 'static,
@@ -304,12 +305,13 @@ where
     T: Send + 'static,
 {
     fn wake_by_ref(operation: &Arc<Self>) {
-        if operation.ask(Some(End::Expired)) == Asked::Nobody {
-            let last_try = LastTry(operation.clone());
-            // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
-            if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async move { last_try.0.check() });
-            }
+        if !matches!(*lock(&operation.stage), Stage::Open(_)) {
+            return;
+        }
+        let last_try = LastTry(operation.clone());
+        // A thread that ends the wheel may be outside the wheel's runtime: then the operation ends as this is dropped.
+        if Handle::try_current().is_ok_and(|here| here.id() == operation.runtime) {
+            tokio::spawn(async move { last_try.0.check(Some(WatchError::Expired)) });
         }
     }
 }
@@ -319,6 +321,6 @@ struct LastTry<K>(Item<K>);
 
 impl<K> Drop for LastTry<K> {
     fn drop(&mut self) {
-        self.0.end(End::Expired);
+        self.0.end(WatchError::Expired);
     }
 }

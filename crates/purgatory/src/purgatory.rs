@@ -1,7 +1,6 @@
 //! The handle, and what completes and ends operations.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::resume_unwind;
@@ -14,7 +13,7 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
 
 use crate::error::WatchError;
-use crate::lists::{Asked, End, Item, Listed, Lists};
+use crate::lists::{Listed, Lists};
 use crate::operation::Operation;
 use crate::watch::{State, Watch, told_by};
 
@@ -116,8 +115,7 @@ impl<K> Purgatory<K> {
 
     /// How many operations are pending: neither complete nor expired, cancelled or dropped.
     ///
-    /// Exact when nothing happens meanwhile. If a task has polled an operation, the operation still counts after its
-    /// deadline, until the task polls it again. Locks each shard for a moment, one after the other.
+    /// Exact when nothing happens meanwhile. Locks each shard for a moment, one after the other.
     #[must_use]
     pub fn delayed(&self) -> usize {
         self.lists.counts().1
@@ -135,11 +133,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// A key that is named twice counts once. Without a key the condition is tried again only at the deadline. With a
     /// `delay` of more than [292 years](timingwheel::Sleep::deadline) the operation never expires.
     ///
-    /// An operation that nobody polls expires all the same, and leaves its lists.
+    /// At the deadline a task of its own, on the wheel's runtime, tries the condition a last time. So an operation expires,
+    /// and leaves its lists, even if nobody polls it.
     ///
     /// # Precision
-    /// As [`sleep`](TimingWheel::sleep). If a thread is trying the condition when the deadline comes, the operation waits
-    /// for that.
+    /// As [`sleep`](TimingWheel::sleep), and then that task has to be scheduled. If a thread is trying the condition when
+    /// the deadline comes, the operation waits for that.
     ///
     /// # Cancel safety
     /// The operation is watched until the future is ready or dropped. Dropping the future takes the operation out of
@@ -210,7 +209,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
             return Watch::new(State::Ended(Some(Ok(output))));
         }
         let places = self.lists.places(keys);
-        let operation = Arc::new(Operation::new(places));
+        let operation = Arc::new(Operation::new(places, self.wheel.runtime_id()));
         let arm = || sleep.poll_unconstrained(&mut Context::from_waker(&waker_ref(&operation)));
         let end = match operation.places().add(&operation).then(arm) {
             Some(Poll::Pending) => None,
@@ -235,7 +234,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// are added meanwhile try themselves.
     ///
     /// A condition may check, its own key too. Within 16 conditions that check, a check leaves the operations to their
-    /// tasks. An operation that nobody has polled is then tried at its first poll.
+    /// tasks. An operation that nobody has polled is then tried at its first poll. Each check looks at all operations under
+    /// its key. So where many wait under one key, let the task check after its `.await`, and not the condition.
     ///
     /// # Panics
     /// Only if hashing or comparing keys does. A condition that panics is dropped, and whoever awaits the operation gets
@@ -269,7 +269,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.check())
+        self.lists.count_under(key, |operation| operation.check(None))
     }
 
     /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many they are.
@@ -309,7 +309,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.ask(None) != Asked::TooLate)
+        self.lists.count_under(key, |operation| operation.ask())
     }
 
     /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many this call
@@ -340,48 +340,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        self.lists.count_under(key, |operation| operation.end(End::Cancelled))
-    }
-
-    /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
-    /// watched first.
-    ///
-    /// # Panics
-    /// As [`check`](Self::check).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_purgatory::Purgatory;
-    ///
-    /// let purgatory = Purgatory::new(&TimingWheel::new());
-    /// let _fetch = purgatory.watch([("topic", 3), ("client", 7)], Duration::from_secs(9), || None::<()>);
-    /// let cancelled = purgatory.cancel_and_list(&("topic", 3));
-    /// let clients = cancelled[0].keys().filter(|key| key.0 == "client");
-    /// assert_eq!(clients.collect::<Vec<_>>(), [&("client", 7)]);
-    /// # }
-    /// ```
-    pub fn cancel_and_list<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Cancelled<K>>
-    where
-        K: Borrow<Q>,
-    {
-        let mut cancelled = Vec::new();
-        self.lists.count_under(key, |operation| {
-            let is_cancelled = operation.end(End::Cancelled);
-            cancelled.extend(is_cancelled.then(|| Cancelled { operation: operation.clone() }));
-            is_cancelled
-        });
-        cancelled
+        self.lists.count_under(key, |operation| operation.end(WatchError::Cancelled))
     }
 
     /// Cancels all operations, and returns how many this call cancelled, as [`cancel`](Self::cancel) does. An operation
     /// that is watched later is tried, and cancelled if its condition does not hold. The wheel goes on.
     ///
-    /// The end of the wheel ends the operations too, and wakes their tasks.
+    /// The end of the wheel ends the operations too, as [the crate's page](crate) tells.
     ///
     /// # Panics
     /// Never.
@@ -404,10 +369,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// # }
     /// ```
     pub fn shutdown(&self) -> usize {
-        let mut cancelled = 0;
         self.lists.close();
-        self.lists.each(|operation, _| cancelled += usize::from(operation.end(End::Cancelled)));
-        cancelled
+        self.lists.end_all(WatchError::Cancelled)
     }
 
     /// How many pending operations are watched under `key`.
@@ -422,42 +385,6 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         self.lists.count_under(key, |_| true)
-    }
-
-    /// All keys under which operations are pending, and how many under each.
-    ///
-    /// Exact when nothing happens meanwhile. Looks at every operation; a lock is held while its part is copied.
-    ///
-    /// # Panics
-    /// Only if cloning, hashing or comparing keys does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::{collections::HashMap, time::Duration};
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_purgatory::Purgatory;
-    ///
-    /// let purgatory = Purgatory::new(&TimingWheel::new());
-    /// let day = Duration::from_secs(24 * 60 * 60);
-    /// let _watches = [["a", "b"], ["b", "c"]].map(|keys| purgatory.watch(keys, day, || None::<()>));
-    /// assert_eq!(purgatory.keys(), HashMap::from([("a", 1), ("b", 2), ("c", 1)]));
-    /// assert_eq!(purgatory.watched_under("b"), 2);
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn keys(&self) -> HashMap<K, usize>
-    where
-        K: Clone,
-    {
-        let mut keys = HashMap::new();
-        self.lists.each(|_, key| match key.and_then(|key| keys.get_mut(key)) {
-            Some(count) => *count += 1,
-            None => keys.extend(key.map(|key| (key.clone(), 1))),
-        });
-        keys
     }
 }
 
@@ -474,26 +401,5 @@ impl<K> fmt::Debug for Purgatory<K> {
             .field("watched", &watched)
             .field("delayed", &delayed)
             .finish_non_exhaustive()
-    }
-}
-
-/// An operation that was cancelled, from [`Purgatory::cancel_and_list`](crate::Purgatory::cancel_and_list).
-///
-/// It holds the keys of the operation. The condition is gone, and whoever awaits the operation learns that it was
-/// cancelled.
-pub struct Cancelled<K> {
-    operation: Item<K>,
-}
-
-impl<K> Cancelled<K> {
-    /// The keys under which the operation was watched, each once, in no order.
-    pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.operation.places().keys()
-    }
-}
-
-impl<K: fmt::Debug> fmt::Debug for Cancelled<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cancelled").field(&self.keys().collect::<Vec<_>>()).finish()
     }
 }

@@ -1,6 +1,5 @@
 //! tonic: services served by hyper, whose pings and the limits of whose calls go by the wheel.
 
-use std::error::Error;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
@@ -8,12 +7,11 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
-use timingwheel_deadline::wire::{ClientLayer, Header, InTime, ServerLayer};
-use timingwheel_deadline::{Deadline, Ended};
+use timingwheel_deadline::Deadline;
+use timingwheel_deadline::wire::{ClientLayer, Error, Header, InTime, ServerLayer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::body::Body;
 use tonic::service::Routes;
-use tonic::{Status, TimeoutExpired};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
@@ -32,13 +30,15 @@ pub async fn serve(
         .timer(wheel.clone())
         .keep_alive_interval(Duration::from_secs(20))
         .keep_alive_timeout(Duration::from_secs(10))
+        // A client resets a call whose deadline ends. After 20 that no service has taken, h2 would close the connection.
+        .max_pending_accept_reset_streams(1_000)
         .serve_connection(TokioIo::new(connection), TowerToHyperService::new(in_time))
         .await
 }
 
 /// The channel of a client that tonic generated, as in `GreeterClient::new(in_time(channel))`. Its calls tell their servers
 /// how much time the current deadline leaves, and end with it, streams both ways included, by gRPC's status.
-pub fn in_time<S, B>(channel: S) -> BoxCloneSyncService<Request<Body>, Response<InTime<B>>, Status>
+pub fn in_time<S, B>(channel: S) -> BoxCloneSyncService<Request<Body>, Response<InTime<B>>, Error>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
@@ -47,26 +47,10 @@ where
 {
     let in_time = ClientLayer::new(Header::Grpc).layer(channel);
     // The channel polls what the client sends in a task of its own.
-    let bounded = in_time.map_request(|request: Request<Body>| match Deadline::current() {
+    BoxCloneSyncService::new(in_time.map_request(|request: Request<Body>| match Deadline::current() {
         Some(deadline) => request.map(|body| Body::new(InTime::new(&deadline, body))),
         None => request,
-    });
-    BoxCloneSyncService::new(bounded.map_err(status))
-}
-
-/// The status of an error. tonic's channel keeps the time of the header too, so it may be the first to say that it is up.
-fn status(error: BoxError) -> Status {
-    if error.downcast_ref() == Some(&Ended::Cancelled) {
-        return Status::cancelled(error.to_string());
-    }
-    let mut cause: Option<&(dyn Error + 'static)> = Some(&*error);
-    while let Some(it) = cause {
-        if it.is::<Ended>() || it.is::<TimeoutExpired>() {
-            return Status::deadline_exceeded("the deadline has passed");
-        }
-        cause = it.source();
-    }
-    Status::from_error(error)
+    }))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A deadline that travels: real servers of hyper's that call each other.
+//! A deadline that travels over HTTP/1 and HTTP/2: real servers of hyper's, where A calls B, and B calls C.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -6,61 +6,112 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::Empty;
-use hyper::body::Bytes;
+use http_body_util::channel::Channel;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
 use hyper::header::HeaderName;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
-use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
-use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
+use timingwheel_deadline::wire::{ClientLayer, Error, Header, InTime, ServerLayer};
+use timingwheel_deadline::{Deadline, DeadlineExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
-use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
-type Body = Empty<Bytes>;
+type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+#[derive(Clone, Copy, Debug)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// What C does: it never answers, or it sends its head and a frame and then nothing.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Answer,
+    Stream,
+}
+
+const ALL: [(Version, Work); 4] = [
+    (Version::Http1, Work::Answer),
+    (Version::Http1, Work::Stream),
+    (Version::Http2, Work::Answer),
+    (Version::Http2, Work::Stream),
+];
 
 fn millis() -> Header {
     Header::Millis(HeaderName::from_static("x-time-left"))
 }
 
 /// Serves `service` on loopback, and returns its address.
-async fn serve<S, B>(service: S) -> SocketAddr
+async fn serve<S>(service: S) -> SocketAddr
 where
-    S: Service<Request<hyper::body::Incoming>, Response = Response<B>, Error = Infallible>
+    S: Service<Request<Incoming>, Response = Response<InTime<Body>>, Error = Infallible>
         + Clone
         + Send
         + 'static,
     S::Future: Send,
-    B: hyper::body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let connection = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service.clone()));
-            tokio::spawn(connection);
+            let service = TowerToHyperService::new(service.clone());
+            tokio::spawn(async move {
+                let server = auto::Builder::new(TokioExecutor::new());
+                _ = server.serve_connection(TokioIo::new(stream), service).await;
+            });
         }
     });
     address
 }
 
 /// Calls a server, with the current deadline.
-async fn call(address: SocketAddr) -> Result<StatusCode, Box<dyn std::error::Error + Send + Sync>> {
-    let stream = TcpStream::connect(address).await?;
-    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let sender = Arc::new(Mutex::new(sender));
-    let send = service_fn(move |request: Request<Body>| {
-        let sender = sender.clone();
-        async move { sender.lock().await.send_request(request).await }
-    });
-    let client = ServiceBuilder::new().layer(ClientLayer::new(millis())).service(send);
-    let request = Request::builder().uri("/").header("host", "test").body(Body::new())?;
-    Ok(client.oneshot(request).await?.status())
+async fn call(version: Version, address: SocketAddr) -> Result<Response<InTime<Incoming>>, BoxError> {
+    let stream = TokioIo::new(TcpStream::connect(address).await?);
+    let request = Request::get(format!("http://{address}/")).header("host", "test");
+    let request = request.body(Empty::<Bytes>::new())?;
+    let client = ServiceBuilder::new().layer(ClientLayer::new(millis()));
+    Ok(match version {
+        Version::Http1 => {
+            let (sender, connection) = http1::handshake(stream).await?;
+            tokio::spawn(connection);
+            let sender = Arc::new(Mutex::new(sender));
+            let send = service_fn(move |request| {
+                let sender = sender.clone();
+                async move { sender.lock().await.send_request(request).await }
+            });
+            client.service(send).oneshot(request).await?
+        }
+        Version::Http2 => {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            tokio::spawn(connection);
+            let send = service_fn(move |request| sender.clone().send_request(request));
+            client.service(send).oneshot(request).await?
+        }
+    })
+}
+
+/// What A gets: how many bytes, and the status, or why it has no more.
+async fn ask(
+    version: Version,
+    address: SocketAddr,
+    got: mpsc::UnboundedSender<usize>,
+) -> Result<StatusCode, BoxError> {
+    let response = call(version, address).await?;
+    let status = response.status();
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        let _ = got.send(frame?.into_data().map_or(0, |data| data.len()));
+    }
+    Ok(status)
 }
 
 struct TellsDrop(mpsc::UnboundedSender<&'static str>, &'static str);
@@ -71,64 +122,98 @@ impl Drop for TellsDrop {
     }
 }
 
-/// Two servers: B calls C, and C never answers.
-async fn chain(wheel: &TimingWheel) -> (SocketAddr, mpsc::UnboundedReceiver<&'static str>) {
+/// Two servers: B calls C, and answers what C answers.
+async fn chain(
+    wheel: &TimingWheel,
+    (version, work): (Version, Work),
+) -> (SocketAddr, mpsc::UnboundedReceiver<&'static str>) {
     let (dropped, receiver) = mpsc::unbounded_channel();
     let layer = ServerLayer::new(wheel, millis());
     let at_c = dropped.clone();
     let c = ServiceBuilder::new().layer(layer.clone()).service_fn(move |_| {
-        let dropped = at_c.clone();
+        let tells = TellsDrop(at_c.clone(), "C");
+        let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
         // In a task of its own, which ends with the deadline too.
-        let work = async move {
-            let _tells = TellsDrop(dropped, "C");
+        let task = tokio::spawn(Deadline::run_current(async move {
+            let _tells = tells;
+            if let Work::Stream = work {
+                sender.send_data("a frame".into()).await.unwrap();
+            }
+            let _open = sender;
             pending::<()>().await;
-        };
-        let task = tokio::spawn(Deadline::run_current(work));
+        }));
         async move {
-            let _end = task.await;
-            Ok(Response::new(Body::new()))
+            if let Work::Answer = work {
+                let _end = task.await;
+            }
+            Ok(Response::new(body.map_err(BoxError::from).boxed_unsync()))
         }
     });
     let c = serve(c).await;
     let b = ServiceBuilder::new().layer(layer).service_fn(move |_| {
         let tells = TellsDrop(dropped.clone(), "B");
         async move {
-            let _tells = tells;
-            let mut response = Response::new(Body::new());
-            *response.status_mut() = call(c).await.unwrap_or(StatusCode::GATEWAY_TIMEOUT);
-            Ok(response)
+            let Ok(response) = call(version, c).await else {
+                let late = Response::builder().status(StatusCode::GATEWAY_TIMEOUT);
+                return Ok(late.body(Empty::new().map_err(BoxError::from).boxed_unsync()).unwrap());
+            };
+            Ok(response.map(|body| {
+                body.map_err(BoxError::from)
+                    .map_frame(move |frame| {
+                        let _kept = &tells;
+                        frame
+                    })
+                    .boxed_unsync()
+            }))
         }
     });
     (serve(b).await, receiver)
 }
 
-#[tokio::test]
-async fn the_deadline_of_a_ends_the_work_of_c() {
-    let wheel = TimingWheel::new();
-    let (b, mut dropped) = chain(&wheel).await;
-    let deadline = wheel.deadline_in(Duration::from_millis(300));
-    // C has less than B, and B less than A, so the callee mostly answers first.
-    match deadline.scope(call(b)).await {
-        Ok(status) => assert_eq!(status, StatusCode::GATEWAY_TIMEOUT),
-        Err(error) => assert_eq!(error.downcast_ref(), Some(&Ended::Passed)),
-    }
+async fn assert_both_dropped(mut dropped: mpsc::UnboundedReceiver<&'static str>) {
     let mut both = [dropped.recv().await.unwrap(), dropped.recv().await.unwrap()];
     both.sort_unstable();
     assert_eq!(both, ["B", "C"]);
 }
 
 #[tokio::test]
-async fn nobody_works_for_a_client_that_has_gone() {
-    let wheel = TimingWheel::new();
-    let (b, mut dropped) = chain(&wheel).await;
-    let deadline = wheel.deadline_in(Duration::from_secs(3600));
-    let client = tokio::spawn(deadline.scope(call(b)));
-    // Until C has its deadline armed, and A and B theirs.
-    while wheel.pending() < 3 {
-        tokio::task::yield_now().await;
+async fn the_deadline_of_a_ends_the_work_of_c_also_in_the_middle_of_a_stream() {
+    for way @ (version, work) in ALL {
+        let wheel = TimingWheel::new();
+        let (b, dropped) = chain(&wheel, way).await;
+        let (sender, mut got) = mpsc::unbounded_channel();
+        let deadline = wheel.deadline_in(Duration::from_millis(300));
+        let end = deadline.scope(ask(version, b, sender)).await;
+        // C has less than B, and B less than A, so the callee mostly ends first.
+        match (work, &end) {
+            (Work::Answer, Ok(status)) => assert_eq!(*status, StatusCode::GATEWAY_TIMEOUT),
+            (_, Ok(_)) => panic!("{way:?}: A takes what came for the whole"),
+            (_, Err(error)) => assert!(error.is::<Error>(), "{way:?}: {error:?}"),
+        }
+        let streamed = if let Work::Stream = work { Some("a frame".len()) } else { None };
+        assert_eq!(got.recv().await, streamed, "{way:?}");
+        assert_both_dropped(dropped).await;
     }
-    client.abort();
-    let mut both = [dropped.recv().await.unwrap(), dropped.recv().await.unwrap()];
-    both.sort_unstable();
-    assert_eq!(both, ["B", "C"]);
+}
+
+#[tokio::test]
+async fn nobody_works_for_a_client_that_has_gone_also_in_the_middle_of_a_stream() {
+    for way @ (version, work) in ALL {
+        let wheel = TimingWheel::new();
+        let (b, dropped) = chain(&wheel, way).await;
+        let (sender, mut got) = mpsc::unbounded_channel();
+        let deadline = wheel.deadline_in(Duration::from_secs(3600));
+        let client = tokio::spawn(deadline.scope(ask(version, b, sender)));
+        match work {
+            Work::Stream => assert!(got.recv().await.is_some()),
+            // Until C has its deadline armed, and A and B theirs.
+            Work::Answer => {
+                while wheel.pending() < 3 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        client.abort();
+        assert_both_dropped(dropped).await;
+    }
 }

@@ -35,7 +35,7 @@ fn where_that_is_a_system_call_the_first_that_is_earlier_sets_its_time_and_the_n
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let _within = runtime.enter();
     let alarm = alarm();
-    let timer = ParkTimer::of_current_runtime(CLOCK, TICK, &alarm.counters, Waker::noop().clone());
+    let timer = ParkTimer::of_current_runtime(&CLOCK, TICK, &alarm.counters, Waker::noop().clone());
     if !timer.is_fd() {
         return;
     }

@@ -51,10 +51,10 @@ struct Rig {
 
 /// Shards, and the turner that turns them.
 fn shards(clock: Clock, count: usize, resolution: Resolution, slots: usize) -> (Vec<Arc<Shard>>, Turner) {
-    let alarm = alarm(clock, count);
+    let alarm = alarm(clock.clone(), count);
     let shard = |number| {
         let hierarchy = Hierarchy::new(resolution, slots);
-        Arc::new(Shard::new((number, count), hierarchy, clock, alarm.clone(), None))
+        Arc::new(Shard::new((number, count), hierarchy, clock.clone(), alarm.clone(), None))
     };
     let shards: Vec<_> = (0..count).map(shard).collect();
     let turner = Turner::new(&shards, alarm, clock, resolution);
@@ -95,7 +95,7 @@ impl Rig {
 
 fn turn_shards(turner: &Turner, now: Nanos) -> AllShards {
     // Without a limit of time, which is the machine's.
-    let mut budget = Budget::of_a_turn(Clock::that_pauses(true));
+    let mut budget = Budget::of_a_turn(&Clock::that_pauses(true));
     turner.turn_shards(now, Nanos::MAX, &mut budget, &mut Vec::new())
 }
 
@@ -225,7 +225,7 @@ fn a_turn_does_so_much_at_a_time_and_the_next_begins_with_another_shard() {
 #[test]
 fn a_turn_takes_no_further_batch_after_a_millisecond_unless_the_clock_can_be_paused() {
     for (is_pausable, goes_on) in [(false, false), (true, true)] {
-        let mut budget = Budget::of_a_turn(Clock::that_pauses(is_pausable));
+        let mut budget = Budget::of_a_turn(&Clock::that_pauses(is_pausable));
         // The time counts from the end of the first batch.
         assert!(budget.take_batch() && budget.take_batch());
         thread::sleep(2 * MILLI);
@@ -312,9 +312,9 @@ fn the_park_has_the_rest_of_a_turn_handed_out_on_a_multi_thread_runtime_and_othe
     for (runtime, clock) in runtimes {
         let runtime = runtime.unwrap();
         let _within = runtime.enter();
-        let (_shard, turner) = one_shard(clock);
+        let (_shard, turner) = one_shard(clock.clone());
         let alarm = &turner.alarm;
-        let timer = ParkTimer::of_current_runtime(clock, MILLI, &alarm.counters, Waker::noop().clone());
+        let timer = ParkTimer::of_current_runtime(&clock, MILLI, &alarm.counters, Waker::noop().clone());
         alarm.begin(timer, 1);
         alarm.set_for_rest(clock.now());
         let by_park = runtime.handle().runtime_flavor() == RuntimeFlavor::MultiThread;
@@ -332,7 +332,7 @@ fn a_turn_that_panics_ends_the_wheel_and_wakes_its_timers() {
     {
         let _within = runtime.enter();
         let counters = &turner.alarm.counters;
-        let timer = ParkTimer::of_current_runtime(CLOCK, MILLI, counters, Waker::noop().clone());
+        let timer = ParkTimer::of_current_runtime(&CLOCK, MILLI, counters, Waker::noop().clone());
         turner.alarm.begin(timer, 1);
     }
     drop(runtime);

@@ -14,7 +14,6 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::hint::black_box;
 
 use slab::{Drain, Slab};
 
@@ -242,8 +241,6 @@ impl<T> Items<T> {
         self.drop_left();
         let mut handed_out = std::mem::take(&mut self.handed_out);
         let progress = self.timers.advance(now, batch, &mut handed_out);
-        // Reads all items first: they lie scattered, so the processor loads several at a time.
-        black_box(handed_out.iter().filter(|&&index| self.slab[index].deadline > now).count());
         for index in handed_out.drain(..) {
             let item = &mut self.slab[index];
             if item.deadline > now {

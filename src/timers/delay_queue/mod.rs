@@ -512,7 +512,7 @@ fn stale(key: &Key) -> ! {
 
 /// The time, and the instant `timeout` later, or one that never comes.
 #[inline]
-fn after(clock: Clock, timeout: Duration) -> (Nanos, Instant) {
+fn after(clock: &Clock, timeout: Duration) -> (Nanos, Instant) {
     let now = clock.now_as_instant();
     (clock::nanos(now), now.checked_add(timeout).unwrap_or_else(|| clock::instant(Nanos::MAX)))
 }

@@ -19,7 +19,7 @@ impl TimingWheel {
     /// Guards a stream against a peer that falls silent or no longer reads. Reads and writes that wait for too long return
     /// errors.
     ///
-    /// A new guard has no limit, and does not touch the wheel. With a limit, the first wait in each direction registers a
+    /// A new guard has no limit, and does not touch the wheel. With a limit, the first wait in each direction arms a
     /// timer, which later waits use too. The timers belong to the [shard](crate::Builder::shards) of the thread that calls
     /// this, so make the guard in the task that will use it.
     ///

@@ -28,7 +28,7 @@
 //! # In common
 //!
 //! - **One timer for each adapter.** An item moves the timer, which costs as little as a
-//!   [`Sleep::reset`](crate::Sleep::reset) to later, and allocates nothing. The timer is registered when the stream is
+//!   [`Sleep::reset`](crate::Sleep::reset) to later, and allocates nothing. The timer is armed when the stream is
 //!   first pending, in the [shard](crate::Builder::shards) of the thread that made the adapter. So make an adapter in the
 //!   task that polls it. After an item the timer may wake its task once for nothing.
 //! - **The inner stream is polled first**, then the deadline. So an item that becomes ready together with a deadline

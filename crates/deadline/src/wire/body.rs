@@ -6,10 +6,10 @@ use std::task::{Context, Poll, ready};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::BoxError;
 use super::header::Header;
 use super::status::trailers;
 use super::told::{Outcome, Request};
+use super::{BoxError, Error, failed};
 use crate::deadline::Deadline;
 use crate::run::Under;
 
@@ -17,15 +17,15 @@ pin_project! {
     /// A body that ends with a deadline, which is the [current](Deadline::current) one while the body is polled.
     ///
     /// The layers put it round each response. If the deadline ends before the body does, a gRPC body ends by trailers with
-    /// a `grpc-status`, and any other by [`Ended`](crate::Ended) as its error. The body within is dropped. For a server this
+    /// a `grpc-status`, and any other by [`Error::Ended`]. The body within is dropped. For a server this
     /// ends the handler's stream, and for a client it resets the stream of HTTP/2, or closes the connection of HTTP/1.
     #[derive(Debug)]
     pub struct InTime<B> {
         // `None` once it has ended.
         #[pin]
         body: Option<B>,
-        // `None` without a deadline. In a box, so that this can be moved if the body can.
-        under: Option<Pin<Box<Under>>>,
+        // `None` without a deadline.
+        under: Option<Under>,
         is_grpc: bool,
         // What a server's layer is told.
         request: Option<Request>,
@@ -34,17 +34,17 @@ pin_project! {
 
 impl<B> InTime<B> {
     /// For a body that a client sends, which [`ClientLayer`](super::ClientLayer) leaves as it is. It ends by
-    /// [`Ended`](crate::Ended) as its error.
+    /// [`Error::Ended`].
     ///
     /// The connection polls such a body in a task of its own, which has no current deadline.
     pub fn new(deadline: &Deadline, body: B) -> Self {
-        Self { body: Some(body), under: Some(Box::pin(Under::of(deadline))), is_grpc: false, request: None }
+        Self { body: Some(body), under: Some(Under::of(deadline)), is_grpc: false, request: None }
     }
 
     /// For a response.
     pub(super) fn response(deadline: Option<&Deadline>, header: &Header, body: Option<B>) -> Self {
         let is_grpc = *header == Header::Grpc;
-        Self { body, under: deadline.map(|it| Box::pin(Under::of(it))), is_grpc, request: None }
+        Self { body, under: deadline.map(Under::of), is_grpc, request: None }
     }
 
     /// Tells of `request` when this is over.
@@ -60,12 +60,9 @@ where
     B::Error: Into<BoxError>,
 {
     type Data = B::Data;
-    type Error = BoxError;
+    type Error = Error;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, Error>>> {
         let mut this = self.project();
         let Some(mut body) = this.body.as_mut().as_pin_mut() else { return Poll::Ready(None) };
         let polled = match this.under {
@@ -73,7 +70,13 @@ where
             // A body that always has something ends all the same.
             Some(under) => match under.end() {
                 Some(ended) => Err(ended),
-                None => ready!(under.as_mut().poll(cx, |cx| body.as_mut().poll_frame(cx))),
+                None => {
+                    let polled = ready!(under.poll(cx, |cx| body.as_mut().poll_frame(cx)));
+                    // What breaks off when time is up does so for that reason, as when a request's body resets the stream.
+                    let breaks_off =
+                        matches!(polled, Ok(Some(Err(_)))) || *this.is_grpc && matches!(polled, Ok(None));
+                    under.end().filter(|_| breaks_off).map_or(polled, Err)
+                }
             },
         };
         let (outcome, frame) = match polled {
@@ -81,12 +84,12 @@ where
                 return Poll::Ready(Some(Ok(frame)));
             }
             Ok(Some(Ok(frame))) => (Outcome::Answered, Some(Ok(frame))),
-            Ok(Some(Err(error))) => (Outcome::Failed, Some(Err(error.into()))),
+            Ok(Some(Err(error))) => (Outcome::Failed, Some(Err(failed(error)))),
             Ok(None) => (Outcome::Answered, None),
             Err(ended) if *this.is_grpc => {
                 (Outcome::Ended(ended), Some(Ok(Frame::trailers(trailers(ended)))))
             }
-            Err(ended) => (Outcome::Ended(ended), Some(Err(ended.into()))),
+            Err(ended) => (Outcome::Ended(ended), Some(Err(Error::Ended(ended)))),
         };
         this.body.set(None);
         if let Some(request) = this.request.take() {

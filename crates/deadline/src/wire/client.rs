@@ -10,7 +10,8 @@ use tower_service::Service;
 
 use super::body::InTime;
 use super::header::Header;
-use super::{BoxError, BoxFuture};
+use super::status;
+use super::{BoxError, BoxFuture, Error, failed};
 use crate::deadline::Deadline;
 use crate::ended::Ended;
 
@@ -21,8 +22,10 @@ use crate::ended::Ended;
 /// [`run_within`](Deadline::run_within) around a call is sent, and bounds the response's body too.
 ///
 /// # Errors
-/// The service's own errors, boxed. [`Ended`] if the deadline ends before the response is there. Nothing is sent if the
-/// deadline has ended before the call, or has no more time left than the [margin](Self::margin).
+/// [`Error::Failed`] if the service fails. If the deadline ends before the response is there, it is [`Error::Ended`] with
+/// [`Header::Millis`]. With [`Header::Grpc`] it is no error, but a response with the `grpc-status` 4 or 1, as a server would
+/// send it: so a client that tonic generated returns that status, whoever was first. Nothing is sent if the deadline has ended
+/// before the call, or has no more time left than the [margin](Self::margin).
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put round a service"]
 pub struct ClientLayer {
@@ -51,6 +54,14 @@ impl<S> Layer<S> for ClientLayer {
     }
 }
 
+/// What a caller is told: a status of gRPC, or an error.
+fn answer<R>(header: &Header, ended: Ended) -> Result<Response<InTime<R>>, Error> {
+    match header {
+        Header::Grpc => Ok(status::ended(header, ended)),
+        Header::Millis(_) => Err(Error::Ended(ended)),
+    }
+}
+
 /// The service of a [`ClientLayer`].
 #[derive(Clone, Debug)]
 pub struct Client<S> {
@@ -65,35 +76,52 @@ where
     S::Error: Into<BoxError>,
 {
     type Response = Response<InTime<R>>;
-    type Error = BoxError;
-    type Future = BoxFuture<Result<Response<InTime<R>>, BoxError>>;
+    type Error = Error;
+    type Future = BoxFuture<Result<Response<InTime<R>>, Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx).map_err(failed)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let ClientLayer { header, margin } = self.layer.clone();
         let deadline = Deadline::current().or_else(|| request.extensions().get().cloned());
-        let sent = deadline
-            .as_ref()
-            .and_then(Deadline::remaining)
-            .is_none_or(|left| header.write(request.headers_mut(), left.saturating_sub(margin)));
-        let end = deadline.as_ref().and_then(Deadline::end);
-        if let Some(end) = end.or((!sent).then_some(Ended::Passed)) {
+        let mut end = deadline.as_ref().and_then(Deadline::end);
+        let mut sent_until = None;
+        if let Some(deadline) = &deadline
+            && let Some(left) = deadline.remaining()
+        {
+            let sent = header.write(request.headers_mut(), left.saturating_sub(margin));
+            // A transport of gRPC has a timer for the header, which fires then or later.
+            let is_grpc = header == Header::Grpc;
+            sent_until = sent.filter(|_| is_grpc).map(|sent| deadline.wheel().current_time() + sent);
+            end = end.or(sent.is_none().then_some(Ended::Passed));
+        }
+        if let Some(ended) = end {
             // A clone reserves nothing, and the drop of this one gives back what `poll_ready` has reserved.
             let clone = self.inner.clone();
             drop(mem::replace(&mut self.inner, clone));
-            return Box::pin(async move { Err(end.into()) });
+            return Box::pin(async move { answer(&header, ended) });
         }
         let call = self.inner.call(request);
         Box::pin(async move {
-            let response = match &deadline {
-                Some(deadline) => deadline.run(call).await?,
-                None => call.await,
+            let answered = match &deadline {
+                Some(deadline) => deadline.run(call).await,
+                None => Ok(call.await),
             };
-            let response = response.map_err(Into::into)?;
-            Ok(response.map(|body| InTime::response(deadline.as_ref(), &header, Some(body))))
+            match answered {
+                Ok(Ok(response)) => {
+                    Ok(response.map(|body| InTime::response(deadline.as_ref(), &header, Some(body))))
+                }
+                // What fails when time is up does so for that reason, as when the request's body resets the stream.
+                Ok(Err(error)) => {
+                    let is_over =
+                        |it: &Deadline| sent_until.is_some_and(|at| at <= it.wheel().current_time());
+                    let end = |it: &Deadline| it.end().or_else(|| is_over(it).then_some(Ended::Passed));
+                    deadline.as_ref().and_then(end).map_or(Err(failed(error)), |ended| answer(&header, ended))
+                }
+                Err(ended) => answer(&header, ended),
+            }
         })
     }
 }

@@ -26,21 +26,24 @@ impl Header {
         }
     }
 
+    fn parse(&self, text: &str) -> Option<Duration> {
+        match self {
+            Self::Grpc => parse_grpc_timeout(text),
+            Self::Millis(_) => number(text).map(Duration::from_millis),
+        }
+    }
+
     /// The time in the headers, if there is one, and of several the least; as the error, what is wrong with one.
     pub(super) fn read(&self, headers: &HeaderMap) -> Result<Option<Duration>, String> {
         let name = self.name();
         let mut least = None;
         for value in headers.get_all(&name) {
             let text = value.to_str().unwrap_or_default();
-            let (time, allowed) = match self {
-                Self::Grpc => {
-                    (parse_grpc_timeout(text), "one to eight digits and a unit of H, M, S, m, u, n")
-                }
-                Self::Millis(_) => {
-                    (number(text).map(Duration::from_millis), "a whole number of milliseconds")
-                }
-            };
-            let Some(time) = time else {
+            let Some(time) = self.parse(text) else {
+                let allowed = match self {
+                    Self::Grpc => "one to eight digits and a unit of H, M, S, m, u, n",
+                    Self::Millis(_) => "a whole number of milliseconds",
+                };
                 let given = &value.as_bytes()[..value.len().min(REPEATED)];
                 let rest = if value.len() > REPEATED { "..." } else { "" };
                 return Err(format!("{name} takes {allowed}, got \"{}\"{rest}", given.escape_ascii()));
@@ -51,8 +54,8 @@ impl Header {
     }
 
     /// Writes what is `left`, or a lesser time that is there already. Rounds down, so that the callee ends first. Returns
-    /// `false` if nothing is left: many servers take a zero for no limit.
-    pub(super) fn write(&self, headers: &mut HeaderMap, left: Duration) -> bool {
+    /// what it says, or `None` if that is nothing: many servers take a zero for no limit.
+    pub(super) fn write(&self, headers: &mut HeaderMap, left: Duration) -> Option<Duration> {
         let there = self.read(headers).ok().flatten();
         let left = there.map_or(left, |there| there.min(left));
         let text = match self {
@@ -60,7 +63,7 @@ impl Header {
             Self::Millis(_) => left.as_millis().min(u64::MAX.into()).to_string(),
         };
         headers.insert(self.name(), HeaderValue::from_str(&text).expect("digits and a letter"));
-        !text.starts_with('0')
+        self.parse(&text).filter(|sent| !sent.is_zero())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tower_service::Service;
 use super::BoxFuture;
 use super::body::InTime;
 use super::header::Header;
-use super::status::{Status, UNREADABLE, answer};
+use super::status::{self, UNREADABLE, answer};
 use super::told::{self, Callback, Outcome, Report};
 use crate::deadline::{Deadline, DeadlineExt};
 
@@ -61,7 +62,6 @@ pub struct ServerLayer {
     wheel: TimingWheel,
     header: Header,
     most: Duration,
-    margin: Duration,
     callback: Option<Callback>,
 }
 
@@ -69,19 +69,12 @@ impl ServerLayer {
     /// Deadlines on `wheel`, from `header`. Without the header, only a caller that hangs up ends a request, unless
     /// [`at_most`](Self::at_most) gives it a limit.
     pub fn new(wheel: &TimingWheel, header: Header) -> Self {
-        Self { wheel: wheel.clone(), header, most: Duration::MAX, margin: Duration::ZERO, callback: None }
+        Self { wheel: wheel.clone(), header, most: Duration::MAX, callback: None }
     }
 
     /// Gives no request more than `most`, whatever its caller sent.
     pub const fn at_most(mut self, most: Duration) -> Self {
         self.most = most;
-        self
-    }
-
-    /// Ends a request `margin` before its caller's time is up, so that the answer is there in time. A framework around this
-    /// layer that keeps the time of the same header, as tonic's server does, then never comes first.
-    pub const fn margin(mut self, margin: Duration) -> Self {
-        self.margin = margin;
         self
     }
 
@@ -95,8 +88,7 @@ impl ServerLayer {
 
     /// The deadline of a request that comes in now; as the error, how its header is wrong.
     fn deadline(&self, headers: &HeaderMap) -> Result<Deadline, String> {
-        let sent = self.header.read(headers)?.map(|sent| sent.saturating_sub(self.margin));
-        let left = sent.unwrap_or(Duration::MAX).min(self.most);
+        let left = self.header.read(headers)?.unwrap_or(Duration::MAX).min(self.most);
         Ok(match Deadline::current() {
             Some(current) => current.child_in(left),
             None => self.wheel.deadline_in(left),
@@ -106,12 +98,8 @@ impl ServerLayer {
 
 impl fmt::Debug for ServerLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel: _, header, most, margin, callback: _ } = self;
-        f.debug_struct("ServerLayer")
-            .field("header", header)
-            .field("most", most)
-            .field("margin", margin)
-            .finish_non_exhaustive()
+        let Self { wheel: _, header, most, callback: _ } = self;
+        f.debug_struct("ServerLayer").field("header", header).field("most", most).finish_non_exhaustive()
     }
 }
 
@@ -154,12 +142,9 @@ where
             deadline.map(|deadline| (told::Request::new(&deadline, layer.callback.as_ref()), deadline));
         Box::pin(async move {
             let header = &layer.header;
-            let refuse = |status, message: &str| {
-                Ok(answer(header, status, message, InTime::response(None, header, None)))
-            };
             let (told, deadline) = match begun {
                 Ok(begun) => begun,
-                Err(unreadable) => return refuse(UNREADABLE, &unreadable),
+                Err(unreadable) => return Ok(answer(header, UNREADABLE, &unreadable)),
             };
             let is_head = request.method() == Method::HEAD;
             request.extensions_mut().insert(deadline.clone());
@@ -167,10 +152,13 @@ where
                 poll_fn(|cx| inner.poll_ready(cx)).await?;
                 inner.call(request).await
             };
-            let answered = match deadline.end() {
-                Some(ended) => Err(ended),
-                None => deadline.run(handle).await,
+            let mut run = pin!(deadline.run(handle));
+            // By the clock too: whoever polls this may do so by a timer for the same header, and then answer in its place.
+            let poll = |cx: &mut Context<'_>| match deadline.end() {
+                Some(ended) => Poll::Ready(Err(ended)),
+                None => run.as_mut().poll(cx),
             };
+            let answered = poll_fn(poll).await;
             match answered {
                 Ok(Ok(response)) => Ok(response.map(|body| {
                     // Nobody polls what is empty.
@@ -188,7 +176,7 @@ where
                 }
                 Err(ended) => {
                     told.over(Outcome::Ended(ended));
-                    refuse(Status::from(ended), &ended.to_string())
+                    Ok(status::ended(header, ended))
                 }
             }
         })

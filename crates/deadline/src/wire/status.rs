@@ -5,6 +5,7 @@ use std::fmt::Write;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 
+use super::body::InTime;
 use super::header::Header;
 use crate::ended::Ended;
 
@@ -31,9 +32,14 @@ pub(super) fn trailers(ended: Ended) -> HeaderMap {
     trailers
 }
 
+/// The answer to a request that was ended, and has no other.
+pub(super) fn ended<B>(header: &Header, ended: Ended) -> Response<InTime<B>> {
+    answer(header, ended.into(), &ended.to_string())
+}
+
 /// The answer to a request that has no other.
-pub(super) fn answer<B>(header: &Header, status: Status, message: &str, body: B) -> Response<B> {
-    let mut response = Response::new(body);
+pub(super) fn answer<B>(header: &Header, status: Status, message: &str) -> Response<InTime<B>> {
+    let mut response = Response::new(InTime::response(None, header, None));
     match header {
         Header::Grpc => {
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

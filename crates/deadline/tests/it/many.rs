@@ -104,6 +104,26 @@ async fn a_future_that_leaves_the_future_around_it_hears_a_cancel_by_itself() {
     task.enter(|cx, _| assert!(call.as_mut().poll(cx).is_ready()));
 }
 
+/// What heard cancels for the first one is taken over by the second, which is of the same task or of another.
+#[tokio::test(start_paused = true)]
+async fn a_future_hears_a_cancel_after_another_one_under_the_same_deadline_is_over() {
+    let request = TimingWheel::new().deadline_in(ms(60_000));
+    let run = || Box::pin(request.run(pending::<()>()));
+    drop(pending_once(run()));
+    let (mut first, mut second) = (pending_once(run()), pending_once(run()));
+    drop(pending_once(run()));
+    let mut task = task::spawn(());
+    let mut last = run();
+    for mut it in [run(), run()] {
+        task.enter(|cx, _| assert!(it.as_mut().poll(cx).is_pending()));
+    }
+    task.enter(|cx, _| assert!(last.as_mut().poll(cx).is_pending()));
+    request.cancel();
+    assert!(first.is_woken() && second.is_woken() && task.is_woken());
+    assert!(first.poll().is_ready() && second.poll().is_ready());
+    task.enter(|cx, _| assert!(last.as_mut().poll(cx).is_ready()));
+}
+
 /// The outer one is of a child, whose cancel says nothing about the parent; and then of the parent.
 #[tokio::test(start_paused = true)]
 async fn a_future_within_another_hears_the_cancels_that_the_outer_one_does_not() {

@@ -122,7 +122,11 @@ pub(super) async fn reschedule(connections: &Connections, which: &Which, due_ms:
             &[(&first, Type::INT8), (&number, Type::INT8), (&key, Type::TEXT), (&due_ms, Type::INT8)],
         )
         .await?;
-    let Some(row) = rows.first() else { return Ok(Move::NotFound) };
+    rows.first().map_or(Ok(Move::NotFound), |row| moved(row, due_ms))
+}
+
+/// The answer of `move_one` for this due time.
+pub(super) fn moved(row: &tokio_postgres::Row, due_ms: i64) -> Result<Move> {
     let answer: i32 = get(row, "answer")?;
     if answer == 0 {
         return Ok(Move::NotFound);
@@ -299,14 +303,14 @@ async fn settle_both(
         Change::Bury { reason, .. } => Some(readable(reason)),
     });
     let statement = "select n, null::int as answer \
-        from timingwheel.settle_done(timingwheel.in_time($1, $20, $21), $2, $3, $4, $5, $6) as n \
+        from timingwheel.settle_done(timingwheel.in_time($1, $21, $22), $2, $3, $4, $5, $6) as n \
         union all \
         select a.n, timingwheel.settle_one( \
-            timingwheel.in_time($1, $20, $21), a.due, a.number, a.first, a.attempt, a.version, a.change, a.error, \
-            a.put_due, a.put_first, a.put_attempts, a.rule, a.missed, a.standing, false) \
-        from unnest($7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) with ordinality as a \
-            (due, number, first, attempt, version, change, error, put_due, put_first, put_attempts, rule, missed, \
-            standing, n)";
+            timingwheel.in_time($1, $21, $22), a.due, a.number, a.first, a.attempt, a.version, a.change, a.error, \
+            a.put_due, a.put_first, a.put_number, a.put_attempts, a.rule, a.missed, a.standing, false) \
+        from unnest($7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) with ordinality as a \
+            (due, number, first, attempt, version, change, error, put_due, put_first, put_number, put_attempts, rule, \
+            missed, standing, n)";
     let rows = inner
         .ask_in_time(
             owner,
@@ -327,6 +331,7 @@ async fn settle_both(
                 (&errors, Type::TEXT_ARRAY),
                 (&column(&puts, |put| put.map(|put| put.timer.due_ms)), Type::INT8_ARRAY),
                 (&column(&puts, |put| put.map(|put| put.timer.id.due_ms)), Type::INT8_ARRAY),
+                (&column(&puts, |put| put.map(|put| number(put.timer.id))), Type::INT8_ARRAY),
                 (&column(&puts, |put| put.map(|put| put.attempts.cast_signed())), Type::INT4_ARRAY),
                 (&rules, Type::TEXT_ARRAY),
                 (&missed, Type::TEXT_ARRAY),

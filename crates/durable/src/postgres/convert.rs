@@ -5,8 +5,8 @@ use tokio_postgres::types::{FromSql, Type};
 
 use super::connections::Parameter;
 use super::{PostgresError, Result};
-use crate::id::{Place, TimerId};
-use crate::store::{Failure, Near, Series, SeriesError, State, Stored};
+use crate::id::{Place, TimerId, timestamp};
+use crate::store::{Failure, Near, Series, SeriesError, State, Stored, Times};
 
 /// A number with the sign of the database. [`Store::check`](crate::store::Store::check) refuses numbers from 2^63 on, so a stored
 /// one is never negative.
@@ -29,6 +29,11 @@ pub(super) fn near(due_ms: i64, first: i64, number: i64) -> Near {
 
 pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T> {
     row.try_get(name).map_err(PostgresError::Client)
+}
+
+/// A column that not every answer has.
+fn if_there<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Option<T> {
+    row.try_get::<_, Option<T>>(name).ok().flatten()
 }
 
 /// Checks that the database can hold a text.
@@ -80,7 +85,16 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored> {
     let is_buried = matches!(state, State::Buried(_));
     let failed: Vec<i32> = get::<Option<_>>(row, "failed")?.unwrap_or_default();
     let errors: Vec<String> = get::<Option<_>>(row, "errors")?.unwrap_or_default();
-    let failures = failed.into_iter().zip(errors);
+    let failed_ms: Vec<Option<i64>> = if_there(row, "failed_ms").unwrap_or_default();
+    let ats = failed_ms.into_iter().chain(std::iter::repeat(None));
+    let failures = failed.into_iter().zip(errors).zip(ats);
+    let time = |name| if_there::<i64>(row, name).map(timestamp);
+    let has_begun = matches!(state, State::Begun { .. });
+    let times = Times {
+        made: time("made_ms"),
+        begun: time("begun_ms").filter(|_| has_begun),
+        buried: time("buried_ms"),
+    };
     Ok(Stored {
         timer,
         kind: get(row, "kind")?,
@@ -89,11 +103,18 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored> {
         series: series(row)?,
         attempts: attempts(get(row, "attempts")?),
         crashes: attempts(get(row, "crashes")?),
-        failures: failures.map(|(attempt, error)| Failure { attempt: attempts(attempt), error }).collect(),
+        failures: failures
+            .map(|((attempt, error), at)| Failure {
+                attempt: attempts(attempt),
+                error,
+                at: at.map(timestamp),
+            })
+            .collect(),
         // Nobody changes a buried timer.
         ending: if is_buried { false } else { get(row, "ending")? },
         version: if is_buried { 0 } else { get::<i32>(row, "version")?.cast_unsigned() },
         state,
+        times,
     })
 }
 

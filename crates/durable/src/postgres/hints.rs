@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use super::Inner;
 use super::connections::Listening;
 use super::membership::{GIVE_BACK, SOON_MS};
-use crate::id::timestamp;
+use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
 
 /// How long hints are gathered before they are told.
@@ -27,6 +27,21 @@ const GRACE_MS: i64 = 60_000;
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
+/// How long a connection that listens is silent before it is asked whether it lives, and how long the answer may take. Otherwise
+/// one that is half open would never hear anything again.
+const PING: Duration = Duration::from_secs(5);
+const PING_LIMIT: Duration = Duration::from_secs(3);
+
+/// The next note. `None` if the connection is gone.
+async fn next_note((client, heard): &mut Listening) -> Option<String> {
+    loop {
+        match timeout(PING, heard.recv()).await {
+            Ok(told) => return told,
+            Err(_) => timeout(PING_LIMIT, client.batch_execute("")).await.ok()?.ok()?,
+        }
+    }
+}
+
 /// The connections that listen, one for each owner, and notes to be sent.
 #[derive(Default)]
 pub(super) struct Hints {
@@ -42,6 +57,8 @@ struct Hears {
     failures: u32,
     /// When to scan once more. Later hints change neither the time nor the range.
     once_more: Option<Instant>,
+    /// Cancels of running timers that have not been passed on.
+    cancelled: Vec<TimerId>,
 }
 
 /// Notes to be sent: for each shard the first and the last due time.
@@ -49,6 +66,12 @@ struct Hears {
 struct Notes {
     of: BTreeMap<u64, (i64, i64)>,
     is_busy: bool,
+}
+
+/// The first due time and the number of a timer.
+fn cancelled(text: &str) -> Option<TimerId> {
+    let (first, number) = text.split_once(' ')?;
+    Some(TimerId { due_ms: first.parse().ok()?, unique: number.parse::<i64>().ok()?.cast_unsigned() })
 }
 
 impl Inner {
@@ -72,7 +95,10 @@ impl Inner {
     }
 
     async fn hear(&self, owner: Owner, hears: &mut Hears) -> Option<Hint> {
-        let Some((_, heard)) = &mut hears.listening else {
+        if let Some(id) = hears.cancelled.pop() {
+            return Some(Hint::Cancelled(id));
+        }
+        let Some(listening) = &mut hears.listening else {
             if hears.failures > 0 {
                 let wait = RETRY.saturating_mul(1 << hears.failures.min(5)).min(RETRY_MOST);
                 sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
@@ -91,10 +117,10 @@ impl Inner {
             }
         };
         let first = match hears.once_more {
-            None => heard.recv().await,
+            None => next_note(listening).await,
             Some(at) => {
                 let left = at.saturating_duration_since(Instant::now());
-                let told = if left.is_zero() { None } else { timeout(left, heard.recv()).await.ok() };
+                let told = if left.is_zero() { None } else { timeout(left, next_note(listening)).await.ok() };
                 let Some(told) = told else {
                     hears.once_more = None;
                     let now = self.owned.now_ms(owner.epoch);
@@ -113,6 +139,11 @@ impl Inner {
         let mut told = Some(first);
         let mut are_shared = false;
         while let Some(text) = told {
+            if let Some(id) = text.strip_prefix("cancelled ") {
+                hears.cancelled.extend(cancelled(id));
+                told = listening.1.try_recv().ok();
+                continue;
+            }
             match text
                 .split_once(' ')
                 .and_then(|(shard, due)| Some((shard.parse().ok()?, due.parse::<i64>().ok()?)))
@@ -126,7 +157,7 @@ impl Inner {
                 }
                 None => are_shared = true,
             }
-            told = heard.try_recv().ok();
+            told = listening.1.try_recv().ok();
         }
         if are_shared {
             return Some(Hint::Shares);

@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 use super::shards::{AllShards, Shards};
 use super::{Inner, PostgresError, Result, convert, only, options};
 use crate::id::{millis, timestamp};
-use crate::store::{Kinds, Owner, Renewed, Standing};
+use crate::store::{Kinds, Owner, Paused, Renewed, Standing};
 
 /// How long an instance that leaves tries to send its hints, and to give back the timers that it has begun.
 pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
@@ -82,6 +82,7 @@ impl Inner {
             clock: None,
             first_due: None,
             low: None,
+            paused: Paused::new(),
             taken: 0,
             shards: (0, 0),
         };
@@ -97,8 +98,10 @@ impl Inner {
             (&lease as _, Type::INT8),
             (&from as _, Type::INT8),
             (&own.low_ms as _, Type::INT8),
+            (&own.unread as _, Type::TEXT_ARRAY),
         ];
-        let statement = "select * from timingwheel.renew($1, $2, $3, $4, $5)";
+        let statement = "select r.*, (select paused from timingwheel.format) as paused \
+            from timingwheel.renew($1, $2, $3, $4, $5, $6) r";
         let rows = match connections.ask_for_lease(limit, statement, &parameters).await {
             // A newer format has other functions.
             Err(error) if error.is_unknown_function() => {
@@ -145,6 +148,7 @@ impl Inner {
             clock: Timestamp::from_microsecond(now_us).ok(),
             first_due: first_due?.map(timestamp),
             low: low?.map(timestamp),
+            paused: convert::get::<Vec<String>>(row, "paused")?.into_iter().collect(),
             taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
             shards: if own.kinds.is_empty() { (0, 0) } else { (shards.count(), self.shards.count()) },
         })
@@ -181,6 +185,8 @@ pub(super) struct Owned {
     pub(super) lease: Duration,
     /// The kinds that the owner has handlers for.
     kinds: Kinds,
+    /// Of these kinds there are series whose rules the owner cannot read.
+    unread: Vec<String>,
     pub(super) parts: Parts,
     /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
     low_ms: Option<i64>,
@@ -204,7 +210,8 @@ impl OwnedShards {
 
     pub(super) fn insert(&self, epoch: u64, token: i64, lease: Duration, kinds: Kinds) {
         self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, token);
-        let of_owner = Owned { lease, kinds, parts: Parts::default(), low_ms: None, clock: None };
+        let (parts, unread) = (Parts::default(), Vec::new());
+        let of_owner = Owned { lease, kinds, unread, parts, low_ms: None, clock: None };
         self.owners.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
     }
 
@@ -239,6 +246,15 @@ impl OwnedShards {
             }
             std::mem::replace(&mut of_owner.parts, parts)
         })
+    }
+
+    /// The owner cannot read the rule of a series of this kind.
+    pub(super) fn cannot_read(&self, epoch: u64, kind: &str) {
+        self.change(epoch, |of_owner| {
+            if let Err(place) = of_owner.unread.binary_search_by(|unread| unread.as_str().cmp(kind)) {
+                of_owner.unread.insert(place, kind.to_owned());
+            }
+        });
     }
 
     /// A load from the beginning has found this as the first due time of its shards.

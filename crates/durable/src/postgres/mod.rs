@@ -6,6 +6,7 @@
 // |---|---|
 // | this one | the store |
 // | `changes`, `reads` | saving, cancelling and moving, beginning and ending attempts; reading |
+// | `look` | looking at timers and acting on many, pauses |
 // | `membership`, `shards` | joining, renewing the lease, leaving, and which shards this instance owns |
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
@@ -18,6 +19,7 @@ mod connections;
 mod convert;
 mod error;
 mod hints;
+mod look;
 mod membership;
 mod options;
 mod reads;
@@ -36,8 +38,9 @@ use tokio_postgres::{Row, Socket};
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Overdue, Owner, Page, Removal,
-    Renewed, Saved, Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Effect, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Overdue,
+    Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
+    ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -265,6 +268,29 @@ impl Store for PostgresStore {
         reads::count(&self.0.connections).await
     }
 
+    async fn look(&self, look: Look) -> Result<Looked> {
+        look::look(&self.0, &look).await
+    }
+
+    async fn tally(&self, _: Sight) -> Result<Tally> {
+        look::tally(&self.0.connections).await
+    }
+
+    async fn act(&self, picked: Vec<Picked>, due: Option<Timestamp>) -> Result<Vec<Effect>> {
+        let effects = look::act(&self.0.connections, &picked, due.map(millis)).await?;
+        for effect in &effects {
+            if let Effect::Stored(near) = effect {
+                self.0.note(*near);
+            }
+        }
+        self.0.send_what_came_late().await;
+        Ok(effects)
+    }
+
+    async fn pause(&self, change: Option<(String, bool)>) -> Result<Paused> {
+        look::pause(&self.0.connections, change).await
+    }
+
     fn damaged(&self) -> u64 {
         self.0.damaged.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
@@ -279,6 +305,10 @@ impl Store for PostgresStore {
 
     async fn hint(&self, owner: Owner) -> Hint {
         self.0.next_hint(owner).await
+    }
+
+    fn cannot_read(&self, owner: Owner, kind: &str) {
+        self.0.owned.cannot_read(owner.epoch, kind);
     }
 
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {

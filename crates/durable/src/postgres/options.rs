@@ -144,8 +144,8 @@ impl PostgresOptions {
     /// How many shards the timers are divided into, and so how many instances at the most have timers. This counts when the
     /// schema is made, and never afterwards: the number is stored in the schema. The default is 64.
     ///
-    /// An instance reads each of its shards when it loads, and renews its lease in one statement, whatever the number.
-    /// [The page about sizing](crate::sizing) says what more shards cost.
+    /// An instance reads each of its shards when it loads. [The page about sizing](crate::sizing) says what more shards cost.
+    /// With more instances than shards, some have nothing to do until others end.
     ///
     /// # Errors
     /// [`PostgresError::Setting`] unless the number is a power of two from 64 to 1,024.

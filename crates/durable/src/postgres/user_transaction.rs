@@ -1,22 +1,27 @@
 //! Saves, cancels and ends timers in a transaction of the user.
 
+use std::sync::atomic::Ordering;
+
+use futures::future::join_all;
 use jiff::Timestamp;
+use timingwheel_calendar::Plan;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::convert::{get, number, standing, text, texts, unknown};
 use super::{PostgresError, PostgresStore, Result, changes, only};
-use crate::durable::Cancelled;
+use crate::durable::{Cancelled, Moved};
+use crate::error::Error;
 use crate::handler::{Kind, Payload, Run};
-use crate::id::{TimerId, millis};
+use crate::id::{TimerId, millis, timestamp};
 use crate::next_run;
-use crate::save::Saving;
-use crate::store::{Removal, Saved, Which, check_key, check_payload};
+use crate::save::{Saving, SavingSeries};
+use crate::store::{Move, NewTimer, Removal, Saved, Which, check_key, check_payload};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
 const SAVE: &str = "with n as (select timingwheel.next_number() as number), \
     s as (select n.number, s.* from n, \
-        timingwheel.save_one($1, n.number, $2, $3, $4, null, null, null, $5, false) s) \
+        timingwheel.save_one($1, n.number, $2, $3, $4, $6, $7, $8, $5, $9) s) \
     select s.*, case when answer in (0, 2, 5) then timingwheel.hint(number, $1) end from s";
 
 impl PostgresStore {
@@ -58,11 +63,23 @@ impl PostgresStore {
         Saving::new(InTransaction { store: self, transaction }, due, payload)
     }
 
+    /// Saves a series in a transaction, as [`Durable::every`](crate::Durable::every) does without one.
+    pub fn every_in<'a, K: Kind>(
+        &'a self,
+        transaction: &'a Transaction<'a>,
+        name: impl Into<String>,
+        plan: impl Into<Plan>,
+        payload: &K,
+    ) -> SavingSeries<InTransaction<'a>> {
+        SavingSeries::new(InTransaction { store: self, transaction }, name.into(), plan.into(), payload)
+    }
+
     /// Cancels a timer in a transaction, by its id or its key. It is gone when that commits.
     ///
     /// Until then the timer's row is locked. Nobody begins the timer meanwhile. If it has begun, its result waits for the
     /// transaction, and then at most as long again, and no more than a second. So keep such a transaction short.
-    /// [`Cancelled::Running`] may be answered up to a tenth of a second before the handler is called.
+    /// [`Cancelled::Running`] may be answered up to a tenth of a second before the handler is called. With the commit a hint
+    /// tells the handler, by its [token](Run::token); PostgreSQL refuses `PREPARE TRANSACTION` after such an answer.
     ///
     /// **Change your own rows first, and the timer last**, in each transaction: here, with `save_in` under a key, and with
     /// [`Run::finish_in`]. If a handler locks an order and then its timer, and a request locks the timer and then the order, each
@@ -89,6 +106,59 @@ impl PostgresStore {
         })
     }
 
+    /// Moves a timer in a transaction, by its id or its key. It is due at the other time when that commits.
+    ///
+    /// Until then the timer's row is locked, as by [`cancel_in`](Self::cancel_in). A commit sends a hint as one with
+    /// [`save_in`](Self::save_in) does.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
+    /// # Errors
+    /// [`PostgresError`]. After it the transaction can only be rolled back.
+    pub async fn reschedule_in(
+        &self,
+        transaction: &Transaction<'_>,
+        which: impl Into<Which>,
+        due: Timestamp,
+    ) -> Result<Moved, PostgresError> {
+        let ((first, number, key), due_ms) = (changes::name(&which.into()), millis(due));
+        let statement = self
+            .0
+            .connections
+            .schema
+            .of("select m.*, case when answer = 1 then timingwheel.hint(num, $4) end \
+             from timingwheel.move_one($1, $2, $3, $4) m");
+        let parameters = [
+            (&first as _, Type::INT8),
+            (&number as _, Type::INT8),
+            (&key as _, Type::TEXT),
+            (&due_ms as _, Type::INT8),
+        ];
+        let row = transaction.query_typed_one(&statement, &parameters).await?;
+        Ok(match changes::moved(&row, due_ms)? {
+            Move::Moved { to, .. } => Moved::Moved(to.id()),
+            Move::Running(_, attempt) => Moved::Running(attempt),
+            Move::NotFound => Moved::NotFound,
+        })
+    }
+
+    /// Saves many timers in a transaction, each as [`save_in`](Self::save_in). The connection does not wait for the answer to one
+    /// before it sends the next. The answers are in the order of the timers.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
+    /// # Errors
+    /// [`PostgresError::KeyTaken`] of a timer: it was not saved, and the transaction can go on. After any other error it can only be
+    /// rolled back.
+    pub async fn save_all_in<'a>(
+        &self,
+        timers: impl IntoIterator<Item = Saving<InTransaction<'a>>>,
+    ) -> Vec<Result<TimerId, PostgresError>> {
+        join_all(timers.into_iter().map(Saving::<InTransaction<'a>>::save)).await
+    }
+
     /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the
     /// handler.
     ///
@@ -102,7 +172,7 @@ impl PostgresStore {
     }
 }
 
-/// A transaction in which a timer is saved, from [`PostgresStore::save_in`].
+/// A transaction in which a timer is saved, from [`PostgresStore::save_in`] and [`every_in`](PostgresStore::every_in).
 pub struct InTransaction<'a> {
     store: &'a PostgresStore,
     transaction: &'a Transaction<'a>,
@@ -124,27 +194,76 @@ impl Saving<InTransaction<'_>> {
     /// [`PostgresError::KeyTaken`]: nothing was done, and the transaction can go on. After any other error it can only be
     /// rolled back.
     pub async fn save(self) -> Result<TimerId, PostgresError> {
-        let Self { to, due, payload: Payload { kind, json }, key, replaces } = self;
-        let InTransaction { store, transaction } = to;
+        Ok(self.save_in(false).await?.0)
+    }
+}
+
+impl Saving<InTransaction<'_>, Saved> {
+    /// The same, but the answer tells what becomes of the timer that has the key: see [`replace`](Saving::replace).
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
+    /// # Errors
+    /// [`PostgresError`]. After it the transaction can only be rolled back.
+    pub async fn save(self) -> Result<Saved, PostgresError> {
+        Ok(self.save_in(true).await?.1)
+    }
+}
+
+impl<Told> Saving<InTransaction<'_>, Told> {
+    async fn save_in(self, replaces: bool) -> Result<(TimerId, Saved)> {
+        let Self { to, due, payload: Payload { kind, json }, key, .. } = self;
+        let payload = json.map_err(PostgresError::Encode)?;
+        to.save(&NewTimer { key, replaces, ..NewTimer::new(TimerId::new(due, 0), kind, payload) }).await
+    }
+}
+
+impl SavingSeries<InTransaction<'_>> {
+    /// Saves the series, and answers what this changes when the transaction commits: see [`save`](SavingSeries::save).
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
+    ///
+    /// # Errors
+    /// [`PostgresError::KeyTaken`] and [`PostgresError::Text`]: nothing was done, and the transaction can go on. After any other error
+    /// it can only be rolled back.
+    pub async fn save(self) -> Result<Saved, PostgresError> {
+        let now = timestamp(self.to.store.0.owned.any_now_ms());
+        let (to, timer) = self.timer(now, |_, _, _| 0).map_err(|error| match error {
+            Error::Encode(error) => PostgresError::Encode(error),
+            error => PostgresError::Text(error.to_string()),
+        })?;
+        Ok(to.save(&timer).await?.1)
+    }
+}
+
+impl InTransaction<'_> {
+    /// The sequence gives the timer its number.
+    async fn save(&self, timer: &NewTimer) -> Result<(TimerId, Saved)> {
+        let Self { store, transaction } = *self;
+        let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
         text("a kind", kind)?;
-        let payload = json.map_err(PostgresError::Encode)?;
-        check_payload(&payload).map_err(PostgresError::Text)?;
-        let due_ms = millis(due);
+        check_payload(payload).map_err(PostgresError::Text)?;
+        let (due_ms, [rule, missed, stands]) = (id.due_ms, texts(series.as_ref()));
         let parameters = [
             (&due_ms as _, Type::INT8),
-            (&kind as _, Type::TEXT),
-            (&payload as _, Type::BYTEA),
-            (&key as _, Type::TEXT),
-            (&replaces as _, Type::BOOL),
+            (kind as _, Type::TEXT),
+            (payload as _, Type::BYTEA),
+            (key as _, Type::TEXT),
+            (replaces as _, Type::BOOL),
+            (&rule as _, Type::TEXT),
+            (&missed as _, Type::TEXT),
+            (&stands as _, Type::TEXT),
+            (is_over as _, Type::BOOL),
         ];
         let statement = store.0.connections.schema.of(SAVE);
         let row = transaction.query_typed_one(&statement, &parameters).await?;
         let id = TimerId { due_ms, unique: get::<i64>(&row, "number")?.cast_unsigned() };
         match changes::saved(&row, id)? {
             Saved::KeyTaken(other) => Err(PostgresError::KeyTaken(other)),
-            // Only series get another answer.
-            _ => Ok(id),
+            saved => Ok((id, saved)),
         }
     }
 }
@@ -152,7 +271,8 @@ impl Saving<InTransaction<'_>> {
 impl Run {
     /// Ends this attempt in a transaction of the handler, on the database that has the timers. So everything else in the
     /// transaction happens **exactly once**. When it commits, the timer is deleted, or its series goes on, and the handler should
-    /// answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
+    /// answer [`Done`](crate::Answer::Done). Whatever it answers, or if it fails after the commit, the timer is done: an event tells
+    /// of the failure, and no attempt follows. If the transaction is rolled back, the timer is as before.
     ///
     /// A handler holds its connection until it ends. By default [1,024 handlers](crate::Builder::concurrency) run at a time, a
     /// server has 100 connections, and the store uses six. So take connections from a pool with a limit: then handlers wait for a
@@ -221,7 +341,7 @@ impl Run {
         let (mut series, mut version, mut is_ending) =
             (within.series.as_deref().cloned(), within.version, false);
         let statement = schema.of(
-            "select timingwheel.settle_one(timingwheel.instance($1, $12), $2, $3, $4, $5, $6, $7, null, $8, $8, 0, $9, $10, $11, true) as answer",
+            "select timingwheel.settle_one(timingwheel.instance($1, $12), $2, $3, $4, $5, $6, $7, null, $8, $8, $3, 0, $9, $10, $11, true) as answer",
         );
         loop {
             let next = match &series {
@@ -259,7 +379,10 @@ impl Run {
                     (series, version, is_ending) = (row.series, row.version, row.ending);
                 }
                 // If it is rolled back, the runner stores the result as that of any other handler.
-                1 => return Ok(()),
+                1 => {
+                    within.has_finished.store(true, Ordering::Release);
+                    return Ok(());
+                }
                 other => return Err(unknown("settle", other)),
             }
         }

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::{env, fs, io, process};
 
 use jiff::Timestamp;
@@ -14,8 +14,9 @@ use redb::{
 };
 
 use super::error::is_damage;
-use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, put_in_order};
+use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, migrate, put_in_order};
 use super::{RedbError, RedbOptions, Result};
+use crate::clock::Clock;
 use crate::error::panic_text;
 
 pub(super) struct File {
@@ -25,6 +26,7 @@ pub(super) struct File {
     open: RwLock<Option<Open>>,
     /// How many damaged timers were found since this was opened.
     pub(super) damaged: AtomicU64,
+    pub(super) clock: Mutex<Option<Arc<dyn Clock>>>,
 }
 
 struct Open {
@@ -61,7 +63,18 @@ impl File {
     }
 
     fn of(path: Option<PathBuf>, options: RedbOptions, open: Open) -> Self {
-        Self { path, options, open: RwLock::new(Some(open)), damaged: AtomicU64::new(0) }
+        Self {
+            path,
+            options,
+            open: RwLock::new(Some(open)),
+            damaged: AtomicU64::new(0),
+            clock: Mutex::default(),
+        }
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        let clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        clock.map(|clock| clock.now())
     }
 
     /// Works in one transaction, which is durable when this returns.
@@ -77,7 +90,7 @@ impl File {
         self.with(|database| {
             let transaction = begin(database)?;
             let (done, damaged) = {
-                let mut tables = RedbTables::open(&transaction)?;
+                let mut tables = RedbTables::open(&transaction, self.now())?;
                 (work(&mut tables)?, tables.keep_damaged(found)?)
             };
             transaction.commit()?;
@@ -88,7 +101,7 @@ impl File {
 
     pub(super) fn read<T>(&self, work: impl FnOnce(&RedbReads) -> Result<T>) -> Result<T> {
         let (read, damaged) = self.with(|database| {
-            let reads = RedbReads::open(&database.begin_read()?)?;
+            let reads = RedbReads::open(&database.begin_read()?, None)?;
             Ok((work(&reads)?, reads.damaged()))
         })?;
         if !damaged.is_empty() {
@@ -199,13 +212,20 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
 fn make(path: &Path, options: &RedbOptions) -> Result<Option<Database>> {
     remove_unfinished(path, options);
     let new = beside(path, &format!(".{:016x}{UNFINISHED}", RandomState::new().hash_one(process::id())));
-    let made = make_as(&new, path, options);
+    let made = make_as(&new, path, options, |from, to| fs::hard_link(from, to), sync_folder);
     // It has a second name by now, or is of no use.
     let _ = fs::remove_file(&new);
     made
 }
 
-fn make_as(new: &Path, path: &Path, options: &RedbOptions) -> Result<Option<Database>> {
+/// `link` and `sync` are the file system's.
+fn make_as(
+    new: &Path,
+    path: &Path,
+    options: &RedbOptions,
+    link: impl FnOnce(&Path, &Path) -> io::Result<()>,
+    sync: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<Option<Database>> {
     let io =
         |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
     let database = contained(Some(path), || {
@@ -214,7 +234,7 @@ fn make_as(new: &Path, path: &Path, options: &RedbOptions) -> Result<Option<Data
         Ok(database)
     })?;
     // Unlike `rename`, this leaves a file that another process has made meanwhile as it is.
-    match fs::hard_link(new, path) {
+    match link(new, path) {
         Ok(()) => {}
         Err(_) if path.exists() => return Ok(None),
         // Another process has taken it for an unfinished one, and makes the file.
@@ -222,7 +242,7 @@ fn make_as(new: &Path, path: &Path, options: &RedbOptions) -> Result<Option<Data
         // The file system has no links.
         Err(_) => fs::rename(new, path).map_err(io)?,
     }
-    sync_folder(path).map_err(io)?;
+    sync(path).map_err(io)?;
     Ok(Some(database))
 }
 
@@ -307,7 +327,7 @@ fn check(database: &Database) -> Result<()> {
         found != Some(FORMAT)
     };
     if is_old {
-        drop(RedbTables::open(&transaction)?);
+        migrate(&transaction)?;
         transaction.commit()?;
     } else {
         transaction.abort()?;
@@ -353,7 +373,37 @@ impl Drop for OwnerNote {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn the_folder_is_synced_after_the_file_has_its_name_also_where_there_are_no_links() {
+        for has_links in [true, false] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let [new, path] = ["unfinished", "timers.redb"].map(|name| folder.path().join(name));
+            let link = |from: &Path, to: &Path| {
+                if has_links { fs::hard_link(from, to) } else { Err(io::ErrorKind::Unsupported.into()) }
+            };
+            let synced = Cell::new(0);
+            let sync = |path: &Path| {
+                assert!(path.exists(), "its name comes first");
+                synced.set(synced.get() + 1);
+                sync_folder(path)
+            };
+            let made = make_as(&new, &path, &RedbOptions::default(), link, sync).expect("a file");
+            assert!(made.is_some() && synced.get() == 1, "links: {has_links}");
+        }
+    }
+
+    #[test]
+    fn a_file_whose_name_may_be_lost_is_not_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [new, path] = ["unfinished", "timers.redb"].map(|name| folder.path().join(name));
+        let sync = |_: &Path| Err(io::ErrorKind::Other.into());
+        let made = make_as(&new, &path, &RedbOptions::default(), |from, to| fs::hard_link(from, to), sync);
+        assert!(matches!(made, Err(RedbError::Open { .. })));
+    }
 
     #[test]
     fn a_file_that_is_gone_when_it_is_opened_again_is_not_made_anew() {

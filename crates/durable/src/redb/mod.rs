@@ -8,9 +8,9 @@ mod tables;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,10 +19,11 @@ use redb::StorageBackend;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
+use crate::clock::Clock;
 use crate::id::TimerId;
 use crate::store::{
-    Ask, Begun, Counts, Ended, Kinds, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store,
-    Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Effect, Ended, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page, Paused,
+    Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
 };
 use crate::tables::ReadTables;
 pub use error::RedbError;
@@ -156,6 +157,10 @@ impl Store for RedbStore {
     }
 
     crate::tables::calls!();
+
+    fn set_clock(&self, clock: Arc<dyn Clock>) {
+        *self.0.file.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
+    }
 
     fn damaged(&self) -> u64 {
         self.0.file.damaged.load(Ordering::Relaxed)

@@ -1,16 +1,23 @@
 //! A timer as bytes, with a check of them.
 
-use crate::id::{Place, TimerId};
+use crate::id::{Place, TimerId, floor_millis, timestamp};
 use crate::store::{Failure, Near, NewTimer, Series, Stored};
 
-/// The layout of the bytes. In the second one the number of crashes stands before the payload.
+/// The layout of the bytes. From the second one on the number of crashes stands before the payload, and from the third one on
+/// the times of the timer and of its failures do.
 const LAYOUT: u8 = 1;
 const WITH_CRASHES: u8 = 2;
+const WITH_TIMES: u8 = 3;
+
+/// For a time that is not known.
+const NEVER: i64 = i64::MIN;
 
 mod flag {
     pub(super) const ENDING: u8 = 1;
     pub(super) const KEY: u8 = 2;
     pub(super) const SERIES: u8 = 4;
+    pub(super) const MADE: u8 = 8;
+    pub(super) const BURIED: u8 = 16;
 }
 
 /// Bytes that are no timer.
@@ -40,7 +47,7 @@ impl<'a> HeadView<'a> {
             return Err(RowError);
         }
         let [layout, flags] = from.array()?;
-        if ![LAYOUT, WITH_CRASHES].contains(&layout) {
+        if !(LAYOUT..=WITH_TIMES).contains(&layout) {
             return Err(RowError);
         }
         let attempts = u32::from_le_bytes(from.array()?);
@@ -74,17 +81,21 @@ impl Stored {
             ending,
             version,
             state: _,
+            times,
         } = self;
-        let layout = if *crashes > 0 { WITH_CRASHES } else { LAYOUT };
         let mut flags = 0;
-        for (is_set, flag) in
-            [(*ending, flag::ENDING), (key.is_some(), flag::KEY), (series.is_some(), flag::SERIES)]
-        {
+        for (is_set, flag) in [
+            (*ending, flag::ENDING),
+            (key.is_some(), flag::KEY),
+            (series.is_some(), flag::SERIES),
+            (times.made.is_some(), flag::MADE),
+            (times.buried.is_some(), flag::BURIED),
+        ] {
             flags |= if is_set { flag } else { 0 };
         }
         let mut to = Vec::with_capacity(40 + kind.len() + payload.len());
         to.extend([0; 4]);
-        to.extend([layout, flags]);
+        to.extend([WITH_TIMES, flags]);
         to.extend(attempts.to_le_bytes());
         to.extend(version.to_le_bytes());
         to.extend(timer.id.due_ms.to_le_bytes());
@@ -98,12 +109,14 @@ impl Stored {
             write_text(&mut to, &series.standing());
         }
         to.extend(length(failures.len()).to_le_bytes());
-        for Failure { attempt, error } in failures {
+        for Failure { attempt, error, at } in failures {
             to.extend(attempt.to_le_bytes());
             write_text(&mut to, error);
+            to.extend(at.map_or(NEVER, floor_millis).to_le_bytes());
         }
-        if layout == WITH_CRASHES {
-            to.extend(crashes.to_le_bytes());
+        to.extend(crashes.to_le_bytes());
+        for at in [times.made, times.buried].into_iter().flatten() {
+            to.extend(floor_millis(at).to_le_bytes());
         }
         to.extend(payload);
         let check = check_of(at, &to[4..]);
@@ -128,10 +141,17 @@ impl Stored {
         }
         for _ in 0..u32::from_le_bytes(from.array()?) {
             let attempt = u32::from_le_bytes(from.array()?);
-            row.failures.push(Failure { attempt, error: from.text()?.to_owned() });
+            let error = from.text()?.to_owned();
+            let at = if layout >= WITH_TIMES { i64::from_le_bytes(from.array()?) } else { NEVER };
+            row.failures.push(Failure { attempt, error, at: (at != NEVER).then(|| timestamp(at)) });
         }
-        if layout == WITH_CRASHES {
+        if layout >= WITH_CRASHES {
             row.crashes = u32::from_le_bytes(from.array()?);
+        }
+        for (flag, at) in [(flag::MADE, &mut row.times.made), (flag::BURIED, &mut row.times.buried)] {
+            if flags & flag != 0 {
+                *at = Some(timestamp(i64::from_le_bytes(from.array()?)));
+            }
         }
         row.payload = from.0.to_vec();
         Ok(row)
@@ -169,7 +189,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use crate::Missed;
-    use crate::store::State;
+    use crate::store::{State, Times};
 
     const AT: u128 = Place { due_ms: -7, unique: 9 }.to_number();
 
@@ -183,12 +203,13 @@ mod tests {
             attempts: 4,
             crashes: 2,
             failures: vec![
-                Failure { attempt: 3, error: "no".into() },
-                Failure { attempt: 4, error: String::new() },
+                Failure { attempt: 3, error: "no".into(), at: Some(timestamp(5)) },
+                Failure { attempt: 4, error: String::new(), at: None },
             ],
             ending: true,
             version: 5,
             state: State::Stored,
+            times: Times { made: Some(timestamp(-9)), begun: None, buried: Some(timestamp(7)) },
         }
     }
 
@@ -201,6 +222,7 @@ mod tests {
             ending: false,
             payload: Vec::new(),
             crashes: 0,
+            times: Times::default(),
             ..full()
         };
         for row in [full(), bare] {

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::ControlFlow;
 
+use jiff::Timestamp;
 use redb::{
     ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
     WriteTransaction,
@@ -16,12 +17,12 @@ use redb::{
 
 use super::row::{HeadView, RowError};
 use super::{RedbError, Result, runs};
-use crate::id::{Place, TimerId};
-use crate::store::{Buried, Counts, State, Stored};
+use crate::id::{Place, TimerId, floor_millis, timestamp};
+use crate::store::{Buried, Counts, NewTimer, Paused, Phase, Shown, State, Stored};
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
-pub(super) const FORMAT: u64 = 2;
+pub(super) const FORMAT: u64 = 3;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Stored and begun timers, by their places.
@@ -30,16 +31,32 @@ const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
 const SERIES: TableDefinition<'_, u128, ()> = TableDefinition::new("series");
 /// The timers while they are put in order.
 const ORDERED: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers in order");
-/// Begun timers, by their places: epoch and attempt.
-const BEGUN: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
+/// Begun timers, by their places: epoch, attempt, and when it began.
+const BEGUN: TableDefinition<'_, u128, Begun> = TableDefinition::new("begun at");
+/// The same up to format 2.
+const BEGUN_BEFORE: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
 /// The places of timers with a key, by the key.
 const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
 /// Timers that are not due at the time of their id, by the id: when they are due.
 const MOVED: TableDefinition<'_, u128, i64> = TableDefinition::new("moved");
 /// Buried timers, by their ids: the reason, and the timer.
 const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("buried");
+/// The ids of buried timers with a key, by the key.
+const BURIED_KEYS: TableDefinition<'_, (&str, u128), ()> = TableDefinition::new("buried keys");
+/// Kinds that are paused.
+const PAUSED: TableDefinition<'_, &str, ()> = TableDefinition::new("paused");
 /// Bytes that could not be read, by their place, and whether they stood among the buried timers.
 const DAMAGED: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
+
+type Begun = (u64, u32, i64);
+
+fn begun_by((epoch, number, at): Begun) -> BegunBy {
+    BegunBy { epoch, number, at: (at != i64::MIN).then(|| timestamp(at)) }
+}
+
+fn begun(BegunBy { epoch, number, at }: BegunBy) -> Begun {
+    (epoch, number, at.map_or(i64::MIN, floor_millis))
+}
 
 /// The places of bytes that cannot be read, and whether they stand among the buried timers.
 pub(super) type Damaged = BTreeSet<(bool, u128)>;
@@ -67,21 +84,25 @@ fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8
 
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
 macro_rules! maps {
-    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty $(, $damaged_rows:ident)?) => {
+    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty) => {
         pub(super) struct $maps$(<$of>)? {
             meta: $table<$($of,)? &'static str, u64>,
             timers: $table<$($of,)? u128, &'static [u8]>,
             series: $table<$($of,)? u128, ()>,
-            begun: $table<$($of,)? u128, (u64, u32)>,
+            begun: $table<$($of,)? u128, Begun>,
             keys: $table<$($of,)? &'static str, u128>,
             moved: $table<$($of,)? u128, i64>,
             buried: $table<$($of,)? u128, (&'static str, &'static [u8])>,
-            $($damaged_rows: Table<'t, (bool, u128), &'static [u8]>,)?
+            buried_keys: $table<$($of,)? (&'static str, u128), ()>,
+            paused: $table<$($of,)? &'static str, ()>,
+            damaged_rows: $table<$($of,)? (bool, u128), &'static [u8]>,
             damaged: RefCell<Damaged>,
+            now: Option<Timestamp>,
         }
 
         impl$(<$of>)? $maps$(<$of>)? {
-            pub(super) fn open(transaction: $transaction) -> Result<Self> {
+            /// `now` is the time, if there is a clock.
+            pub(super) fn open(transaction: $transaction, now: Option<Timestamp>) -> Result<Self> {
                 Ok(Self {
                     meta: transaction.open_table(META)?,
                     timers: transaction.open_table(TIMERS)?,
@@ -90,15 +111,18 @@ macro_rules! maps {
                     keys: transaction.open_table(KEYS)?,
                     moved: transaction.open_table(MOVED)?,
                     buried: transaction.open_table(BURIED)?,
-                    $($damaged_rows: transaction.open_table(DAMAGED)?,)?
+                    buried_keys: transaction.open_table(BURIED_KEYS)?,
+                    paused: transaction.open_table(PAUSED)?,
+                    damaged_rows: transaction.open_table(DAMAGED)?,
                     damaged: RefCell::default(),
+                    now,
                 })
             }
         }
     };
 }
 
-maps!(RedbTables, Table['t], &'t WriteTransaction, damaged_rows);
+maps!(RedbTables, Table['t], &'t WriteTransaction);
 maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
 
 /// Makes the map of timers anew, out of all entries that are whole. The others go to the damaged ones. Returns how many these are.
@@ -133,6 +157,24 @@ pub(super) fn put_in_order(transaction: &WriteTransaction) -> Result<u64> {
     transaction.delete_table(TIMERS)?;
     transaction.rename_table(ORDERED, TIMERS)?;
     Ok(count)
+}
+
+/// Brings a file of an older format to this one.
+pub(super) fn migrate(transaction: &WriteTransaction) -> Result<()> {
+    let mut tables = RedbTables::open(transaction, None)?;
+    for entry in transaction.open_table(BEGUN_BEFORE)?.iter()? {
+        let (at, before) = entry?;
+        let (epoch, number) = before.value();
+        tables.begun.insert(at.value(), (epoch, number, i64::MIN))?;
+    }
+    for entry in tables.buried.iter()? {
+        let (id, buried) = entry?;
+        if let Ok(Stored { key: Some(key), .. }) = Stored::from_bytes(id.value(), buried.value().1) {
+            tables.buried_keys.insert((key.as_str(), id.value()), ())?;
+        }
+    }
+    transaction.delete_table(BEGUN_BEFORE)?;
+    Ok(())
 }
 
 impl RedbTables<'_> {
@@ -194,8 +236,7 @@ macro_rules! lookup {
             }
 
             fn attempt(&self, at: Place) -> Result<Option<BegunBy>> {
-                let begun = ReadableTable::get(&self.begun, at.to_number())?.map(|begun| begun.value());
-                Ok(begun.map(|(epoch, number)| BegunBy { epoch, number }))
+                Ok(ReadableTable::get(&self.begun, at.to_number())?.map(|begun| begun_by(begun.value())))
             }
 
             fn keyed(&self, key: &str) -> Result<Option<Place>> {
@@ -208,6 +249,29 @@ macro_rules! lookup {
 
             fn epoch(&self) -> Result<u64> {
                 Ok(ReadableTable::get(&self.meta, "epoch")?.map_or(0, |epoch| epoch.value()))
+            }
+
+            fn now(&self) -> Option<Timestamp> {
+                self.now
+            }
+
+            fn buried_row(&self, id: TimerId) -> Result<Option<Stored>> {
+                let id = id.place().to_number();
+                let buried = ReadableTable::get(&self.buried, id)?;
+                Ok(buried.and_then(|buried| buried_row(&self.damaged, id, buried.value())))
+            }
+
+            fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>> {
+                let of_key = ReadableTable::range(&self.buried_keys, (key, 0)..=(key, u128::MAX))?;
+                let id = |id| {
+                    let Place { due_ms, unique } = Place::from_number(id);
+                    TimerId { due_ms, unique }
+                };
+                of_key.map(|entry| Ok(id(entry?.0.value().1))).collect()
+            }
+
+            fn paused(&self) -> Result<Paused> {
+                self.paused.iter()?.map(|entry| Ok(entry?.0.value().to_owned())).collect()
             }
         })*
     };
@@ -254,25 +318,23 @@ impl Tables for RedbTables<'_> {
 
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>> {
         let before = match attempt {
-            Some(BegunBy { epoch, number }) => self.begun.insert(at.to_number(), (epoch, number))?,
+            Some(attempt) => self.begun.insert(at.to_number(), begun(attempt))?,
             None => self.begun.remove(at.to_number())?,
         };
-        let before = before.map(|before| before.value());
-        Ok(before.map(|(epoch, number)| BegunBy { epoch, number }))
+        Ok(before.map(|before| begun_by(before.value())))
     }
 
     fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>> {
-        let read = |_, (epoch, number)| Ok(Some(BegunBy { epoch, number }));
-        runs::take(&mut self.begun, &numbers(places), read)
+        runs::take(&mut self.begun, &numbers(places), |_, begun| Ok(Some(begun_by(begun))))
     }
 
     fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>> {
         let mut found = Vec::new();
         for entry in self.begun.iter()? {
             let (at, begun) = entry?;
-            let (by, number) = begun.value();
-            if by == epoch {
-                found.push((Place::from_number(at.value()), BegunBy { epoch: by, number }));
+            let begun = begun_by(begun.value());
+            if begun.epoch == epoch {
+                found.push((Place::from_number(at.value()), begun));
             }
         }
         Ok(found)
@@ -298,16 +360,27 @@ impl Tables for RedbTables<'_> {
     fn bury(&mut self, row: &Stored, reason: &str) -> Result<()> {
         let id = row.timer.id.place().to_number();
         self.buried.insert(id, (reason, row.to_bytes(id).as_slice()))?;
+        if let Some(key) = &row.key {
+            self.buried_keys.insert((key.as_str(), id), ())?;
+        }
         Ok(())
     }
 
-    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>> {
-        let id = id.place().to_number();
-        Ok(self.buried.get(id)?.and_then(|buried| buried_row(&self.damaged, id, buried.value())))
+    fn unbury(&mut self, row: &Stored) -> Result<()> {
+        let id = row.timer.id.place().to_number();
+        self.buried.remove(id)?;
+        if let Some(key) = &row.key {
+            self.buried_keys.remove((key.as_str(), id))?;
+        }
+        Ok(())
     }
 
-    fn unbury(&mut self, id: TimerId) -> Result<()> {
-        self.buried.remove(id.place().to_number())?;
+    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<()> {
+        if is_paused {
+            self.paused.insert(kind, ())?;
+        } else {
+            self.paused.remove(kind)?;
+        }
         Ok(())
     }
 
@@ -365,6 +438,23 @@ impl ReadTables for RedbReads {
             }
         }
         Ok(())
+    }
+
+    fn damaged(&self, after: Place) -> Result<Vec<Shown>> {
+        let mut found = Vec::new();
+        for entry in ReadableTable::iter(&self.damaged_rows)? {
+            let (of, bytes) = entry?;
+            let at = Place::from_number(of.value().1);
+            let id = TimerId { due_ms: at.due_ms, unique: at.unique };
+            let mut shown =
+                Shown::new(NewTimer::new(id, String::new(), bytes.value()).into(), Phase::Damaged);
+            shown.damage =
+                Some("its bytes are not as they were written; the payload is all of them".to_owned());
+            found.push(shown);
+        }
+        found.retain(|shown| shown.timer.timer.place() > after);
+        found.sort_unstable_by_key(|shown| shown.timer.timer.place());
+        Ok(found)
     }
 
     fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<()> {

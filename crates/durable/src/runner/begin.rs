@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::maybe_done;
@@ -26,6 +27,9 @@ const SUSPECT_ALONE: Duration = Duration::from_secs(1);
 
 /// After this the store is asked again for a timer whose rule cannot be read here.
 pub(super) const UNREADABLE_RULE: Duration = Duration::from_secs(60);
+
+/// It waits for a place, or a later load finds it.
+pub(super) const LATER: Duration = Duration::MAX;
 
 /// How many are begun or ended in one call at the most.
 const BATCH: usize = 10_000;
@@ -72,6 +76,9 @@ impl Runner {
         }
         let is_alone = nears.iter().any(|near| self.suspects.contains(&near.id()));
         let most = if is_alone { 0 } else { most };
+        for near in self.with_a_place(most.saturating_sub(nears.len())) {
+            self.begin_one(near, &mut nears);
+        }
         while nears.len() < most
             && let Some(near) = self.ready.pop_first()
         {
@@ -82,7 +89,7 @@ impl Runner {
             self.begin_one(near, &mut nears);
         }
         if !nears.is_empty() {
-            let ask = ToBegin { timers: nears.clone(), kinds: self.kinds.clone() };
+            let ask = ToBegin { timers: nears.clone(), kinds: self.wanted.clone() };
             let beginning = self.store.clone().begin(self.owner, ask);
             self.beginning = Some((nears, maybe_done(beginning)));
         }
@@ -145,6 +152,8 @@ impl Runner {
 
     /// The timer has not begun, or no longer belongs to this owner.
     pub(super) fn has_not_begun(&mut self, id: TimerId) {
+        self.was_cancelled_early(id);
+        self.leave_place(id);
         self.live.remove(&id);
         self.unblock(id);
     }
@@ -193,7 +202,14 @@ impl Runner {
     /// `None` never happens: only kinds with a handler are loaded.
     fn attempt(&self, stored: Box<Stored>) -> Option<Attempt> {
         let handler = self.handlers.get(stored.kind.as_str())?.clone();
-        Some(Attempt { stored, epoch: self.owner.epoch, series_before: None, unreadable: None, handler })
+        Some(Attempt {
+            stored,
+            epoch: self.owner.epoch,
+            series_before: None,
+            unreadable: None,
+            handler,
+            has_finished: Arc::default(),
+        })
     }
 
     /// The timer has begun: calls its handler, unless there is a reason not to. If somebody held its row, it was found so at
@@ -218,8 +234,14 @@ impl Runner {
             && let Err(error) = next_run::read(series)
         {
             self.note_unreadable(&attempt.stored, error, wall);
+            self.hand_over(&attempt.stored.kind);
             return self.give_back_for(attempt, UNREADABLE_RULE);
         }
+        // A run is not missed because its row was locked, or because it waited for a place.
+        let came = held_since.map_or(wall, |since| since.min(wall));
+        let Some(came) = self.take_place(&attempt, came) else {
+            return self.give_back_for(attempt, LATER);
+        };
         // A later attempt is made however late it is, and so is one that was snoozed or moved.
         let (scheduled, number) = (id.first_due(), attempt.stored.attempts);
         if attempt.stored.timer.due() == scheduled
@@ -234,8 +256,7 @@ impl Runner {
                 return self.end_uncalled(attempt, End::Anew);
             }
             let due = if number == 1 {
-                // A run is not missed because its row was locked.
-                next_run::occurs(&series, scheduled, held_since.map_or(wall, |since| since.min(wall)))
+                next_run::occurs(&series, scheduled, came)
             } else {
                 Due::Run(next_run::occurs_again(&series, scheduled))
             };
@@ -266,6 +287,8 @@ impl Runner {
 
     /// An attempt has ended without its handler.
     fn end_uncalled(&mut self, attempt: Attempt, end: End) {
+        self.was_cancelled_early(attempt.id());
+        self.leave_place(attempt.id());
         self.end(Ending { attempt, end, was_called: false, refused_at: None });
     }
 }

@@ -1,7 +1,7 @@
 //! Calls handlers, each in a task of its own.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::Timestamp;
+use timingwheel::TimingWheel;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
 use crate::error::{panic_text, with_causes};
-use crate::handler::{Handler, Lost, Run};
+use crate::handler::{Handler, HandlerResult, Hook, Interrupt, Panicked, Run, Signal};
 use crate::id::TimerId;
 use crate::store::Stored;
 use crate::tables::CRASH;
@@ -33,20 +36,30 @@ impl Runner {
             stats.attempts += 1;
             stats.crashes += u64::from(is_after_crash);
             stats.lateness.record(late);
+            let of_kind = stats.kinds.entry(attempt.handler.kind).or_default();
+            of_kind.attempts += 1;
+            of_kind.lateness.record(late);
+        }
+        let signal = Signal::default();
+        if self.was_cancelled_early(id) {
+            signal.interrupt(Interrupt::Cancelled);
         }
         let run = Run {
             id,
+            kind: attempt.handler.kind,
             key: key.clone(),
             attempt: *attempts,
             due,
             late,
             epoch: self.owner.epoch,
-            lost: Lost(self.lost.subscribe()),
+            signal: signal.clone(),
+            durable: self.durable.clone(),
             #[cfg(feature = "postgres")]
             within: crate::handler::Within {
                 timer: *timer,
                 series: attempt.stored.series.clone().map(Box::new),
                 version: attempt.stored.version,
+                has_finished: Arc::clone(&attempt.has_finished),
                 shared: Arc::clone(&self.shared),
                 postgres: self.settings.postgres.clone(),
             },
@@ -55,14 +68,16 @@ impl Runner {
         attempt.stored.failures = Vec::new();
         let call = Call {
             is_stopping: Arc::clone(&self.is_stopping),
-            teller: Teller { id, sender: self.sender.clone(), was_called: false, has_told: false },
+            teller: Teller { id, sender: self.sender.clone(), begun: None, has_told: false },
             lease: self.share.as_ref().map(|share| share.lease.clone()),
             handler: Arc::clone(&attempt.handler),
+            limit: attempt.handler.time_limit.map(|limit| (self.wheel.clone(), limit)),
+            hook: self.settings.hook.clone(),
             payload: std::mem::take(&mut attempt.stored.payload),
             run,
         };
         let task = tokio::spawn(async move { call.make().await }).abort_handle();
-        self.live.insert(id, Live::Running { attempt, task });
+        self.live.insert(id, Live::Running { attempt, task, signal });
     }
 }
 
@@ -74,50 +89,68 @@ struct Call {
     /// It may be called while this is good. `None` if no other instance may have the timer.
     lease: Option<Lease>,
     handler: Arc<Handler>,
+    limit: Option<(TimingWheel, Duration)>,
+    hook: Option<Hook>,
     payload: Vec<u8>,
     run: Run,
 }
 
 impl Call {
     /// Calls the handler, and tells the runner how it ended.
-    fn make(self) -> impl Future<Output = ()> {
-        let Self { is_stopping, mut teller, lease, handler, payload, run } = self;
+    async fn make(self) {
+        let Self { is_stopping, mut teller, lease, handler, limit, hook, payload, run } = self;
         // Since it began, the process may have stood still, joined again, or been stopped.
-        let is_late = is_stopping.load(Ordering::Acquire)
-            || lease.is_some_and(|lease| !lease.is_good() || run.lost.is_lost());
-        teller.was_called = !is_late;
-        // All of this is user code, and may panic: reading the payload, making the future, polling it, and the text of an error.
-        let started = (!is_late).then(|| {
-            catch_unwind(AssertUnwindSafe(|| match (handler.start)(&payload, run) {
-                Ok(started) => {
-                    Ok(async { Outcome::Answered(started.await.map_err(|error| with_causes(&*error))) })
-                }
-                Err(error) => {
-                    let field = match error.path().to_string().as_str() {
-                        "." => "its beginning".to_owned(),
-                        path => format!("`{path}`"),
-                    };
-                    Err(Outcome::Unreadable(field, error.into_inner().to_string()))
-                }
-            }))
-        });
-        async move {
-            let outcome = match started {
-                None => Ok(Outcome::TooLate),
-                Some(Ok(Ok(called))) => AssertUnwindSafe(called).catch_unwind().await,
-                Some(Ok(Err(outcome))) => Ok(outcome),
-                Some(Err(panic)) => Err(panic),
-            };
-            teller.tell(outcome.unwrap_or_else(|panic| Outcome::Panicked(panic_text(panic))));
+        if is_stopping.load(Ordering::Acquire)
+            || lease.is_some_and(|lease| !lease.is_good() || run.interrupted() == Some(Interrupt::Lost))
+        {
+            return teller.tell(Outcome::TooLate);
         }
+        teller.begun = Some(Instant::now());
+        // All of this is user code, and may panic: reading the payload, making the future, polling it, the hook, the
+        // subscriber of the span, and the text of an error.
+        let attempt = async move {
+            let Run { id, kind, attempt, .. } = run;
+            let span = tracing::info_span!(target: "timingwheel_durable", "attempt", kind, key = run.key, attempt, %id);
+            let result = async move {
+                let around = hook.map(|hook| (hook, run.clone()));
+                let handling = in_time(limit, async move { (handler.start)(&payload, run)?.await });
+                let Some((hook, run)) = around else { return handling.await };
+                let handling = AssertUnwindSafe(handling);
+                let handling = handling
+                    .catch_unwind()
+                    .map(|result| result.unwrap_or_else(|panic| Err(Panicked(panic_text(panic)).into())));
+                hook(run, Box::pin(handling)).await
+            };
+            match result.instrument(span).await {
+                Ok(answer) => Outcome::Answered(Ok(answer)),
+                Err(error) if error.is::<Panicked>() => Outcome::Panicked(error.to_string()),
+                Err(error) => Outcome::Answered(Err(with_causes(&*error))),
+            }
+        };
+        let outcome = AssertUnwindSafe(attempt).catch_unwind().await;
+        teller
+            .tell(outcome.unwrap_or_else(|panic| Outcome::Panicked(Panicked(panic_text(panic)).to_string())));
     }
+}
+
+async fn in_time(
+    limit: Option<(TimingWheel, Duration)>,
+    handling: impl Future<Output = HandlerResult>,
+) -> HandlerResult {
+    let Some((wheel, limit)) = limit else { return handling.await };
+    #[cfg(feature = "deadline")]
+    let ended = timingwheel_deadline::DeadlineExt::deadline_in(&wheel, limit).run(handling).await;
+    #[cfg(not(feature = "deadline"))]
+    let ended = wheel.timeout(limit, handling).await;
+    ended.unwrap_or_else(|_| Err(format!("it took longer than its limit of {limit:?}").into()))
 }
 
 /// Tells the runner how a handler ended, even if its task is dropped.
 struct Teller {
     id: TimerId,
     sender: UnboundedSender<Command>,
-    was_called: bool,
+    /// When the handler was called.
+    begun: Option<Instant>,
     has_told: bool,
 }
 
@@ -125,14 +158,15 @@ impl Teller {
     fn tell(&mut self, outcome: Outcome) {
         self.has_told = true;
         // After a stop there is no runner.
-        drop(self.sender.send(Command::Ended(self.id, outcome)));
+        let took = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        drop(self.sender.send(Command::Ended(self.id, outcome, took)));
     }
 }
 
 impl Drop for Teller {
     fn drop(&mut self) {
         if !self.has_told {
-            self.tell(if self.was_called { Outcome::Dropped } else { Outcome::TooLate });
+            self.tell(if self.begun.is_some() { Outcome::Dropped } else { Outcome::TooLate });
         }
     }
 }

@@ -160,7 +160,7 @@ impl Inspection {
     async fn plan_anew(&self, series: &[Stored]) -> Result<Vec<Near>, Error> {
         let now = self.shared.now();
         let (mut nears, mut ends) = (Vec::new(), Vec::new());
-        for Stored { timer, series, attempts, version, state, .. } in series {
+        for Stored { timer, kind, series, attempts, version, state, .. } in series {
             let (id, scheduled) = (timer.id(), timer.id().first_due());
             // A run that was moved or tried, or is overdue, keeps its place.
             let is_pending =
@@ -169,7 +169,8 @@ impl Inspection {
             if let (Some(series), true) = (series, is_pending)
                 && let Ok(Some(next)) = next_run::anew(series, scheduled, now)
             {
-                let put = occurrence(id, next);
+                let number = |due| self.store.number(self.owner, self.shared.count(), due, kind);
+                let put = occurrence(id, next, number);
                 nears.push(put.timer);
                 ends.push(Ended { timer: *timer, attempt: 0, version: *version, change: Change::Put(put) });
             }

@@ -1,16 +1,17 @@
 //! A store that instances share: the lease and its loss, joining again, and the timers that other instances store.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{GRACE, Runner};
 use crate::error::Error;
+use crate::handler::Interrupt;
 use crate::id::{Place, timestamp};
 use crate::store::{Answered, Ask, Hint, Owner, Renewed, Standing};
 use crate::window::Window;
@@ -57,6 +58,8 @@ pub(super) struct Share {
     joining: Option<Answered<Owner>>,
     hinting: Option<BoxFuture<'static, Hint>>,
     pub(super) lease: Lease,
+    /// The kinds of series that this owner was found not to read.
+    unread: HashSet<String>,
     /// A load to come within the window: from a place to a time.
     scan: Option<Scan>,
     /// The load under way is one of those.
@@ -82,6 +85,7 @@ impl Share {
             joining: None,
             hinting: None,
             lease: Lease::default(),
+            unread: HashSet::new(),
             scan: None,
             is_scanning: false,
             scanned_from_first: now,
@@ -108,7 +112,7 @@ impl Runner {
     /// When the runner has to renew, whatever else there is. `None` once another owner has taken over for good.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
-        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost();
+        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost;
         may_renew.then_some(share.renew_at)
     }
 
@@ -144,7 +148,7 @@ impl Runner {
             self.joined(answer);
             has_happened = true;
         }
-        let is_stopping = self.stopping.is_some() || self.is_lost();
+        let is_stopping = self.stopping.is_some() || self.is_lost;
         let Some(share) = &mut self.share else { return false };
         if is_stopping || share.joining.is_some() {
             share.hinting = None;
@@ -191,6 +195,7 @@ impl Runner {
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }
+        self.set_paused(&renewed.paused);
         if let Some(clock) = renewed.clock
             && self.shared.compare((asked, Instant::now()), clock)
         {
@@ -214,12 +219,22 @@ impl Runner {
     }
 
     fn lose_for_good(&mut self) {
-        if !self.lost.send_replace(true) {
+        if !std::mem::replace(&mut self.is_lost, true) {
             self.shared.events.lost(self.owner.epoch);
         }
+        self.interrupt_all(Interrupt::Lost);
         self.shared.stats().lost = true;
         self.forget_what_may_have_begun();
         self.disarm_all();
+    }
+
+    /// A rule of this kind cannot be read here, and perhaps by another instance.
+    pub(super) fn hand_over(&mut self, kind: &str) {
+        let Some(share) = &mut self.share else { return };
+        self.store.cannot_read(self.owner, kind);
+        if share.unread.insert(kind.to_owned()) {
+            (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some());
+        }
     }
 
     /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
@@ -243,8 +258,7 @@ impl Runner {
 
     /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
     fn join_again(&mut self) {
-        let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
-        lost.send_replace(true);
+        self.interrupt_all(Interrupt::Lost);
         self.shared.events.lease_lost(self.owner.epoch);
         self.forget_what_is_near();
         self.forget_what_may_have_begun();
@@ -280,6 +294,7 @@ impl Runner {
                 if let Some(share) = &mut self.share {
                     share.renew_at = Instant::now();
                     share.hinting = None;
+                    share.unread.clear();
                 }
             }
             Err(error) => {
@@ -297,6 +312,7 @@ impl Runner {
         match hint {
             // If a renewal is under way, it may be too early to tell.
             Hint::Shares => (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some()),
+            Hint::Cancelled(id) => self.cancelled(id),
             Hint::Saved(from, to) => {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };
@@ -369,8 +385,21 @@ impl Runner {
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_load();
         share.is_scanning = true;
-        let (limit, kinds) = (self.settings.in_memory, self.kinds.clone());
+        let (limit, kinds) = (self.settings.in_memory, self.kinds_to_load());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
+    }
+
+    /// If the load was a scan, it is made again: nothing else would find its timers before the next renewal.
+    pub(super) fn scan_failed(&mut self, after: Place, until_ms: i64) {
+        let Some(share) = &mut self.share else { return };
+        if std::mem::take(&mut share.is_scanning) {
+            share.scan_for(Scan { after, until_ms: Some(until_ms) });
+        }
+    }
+
+    /// Whether a scan is to come.
+    pub(super) fn has_scan(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.scan.is_some())
     }
 
     /// A load has ended. `new` of its timers were not known.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use foldhash::HashMap;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Runner;
 use super::settle::End;
-use crate::handler::Handler;
+use crate::handler::{Handler, Interrupt, Signal};
 use crate::id::TimerId;
 use crate::store::{Ended, Near, Series, Stored};
 
@@ -24,7 +25,7 @@ pub(super) enum Live {
     /// The store is asked. An earlier call that failed may have begun it.
     Beginning { may_have_begun: bool },
     /// Its handler has been called, or is about to be.
-    Running { attempt: Attempt, task: AbortHandle },
+    Running { attempt: Attempt, task: AbortHandle, signal: Signal },
     /// Its end is on its way to the store.
     Ending(Ending),
 }
@@ -49,6 +50,8 @@ pub(super) struct Attempt {
     /// The series has been saved meanwhile with a rule that cannot be read here: the next run is planned by the rule before.
     pub(super) unreadable: Option<Series>,
     pub(super) handler: Arc<Handler>,
+    /// Set once the handler has ended the attempt in a transaction of its own, which may yet be rolled back.
+    pub(super) has_finished: Arc<AtomicBool>,
 }
 
 impl Attempt {
@@ -82,6 +85,8 @@ struct Held {
     since: Timestamp,
     /// How long the next wait is.
     wait: Duration,
+    /// When it is due, if it has not begun.
+    due_ms: Option<i64>,
 }
 
 enum Question {
@@ -97,8 +102,8 @@ impl PutOff {
     }
 
     /// Somebody holds the timer. Returns when the store is to be asked for it again.
-    fn wait_for(&mut self, id: TimerId, now: Timestamp) -> Instant {
-        let held = self.held.entry(id).or_insert(Held { since: now, wait: FIRST_WAIT });
+    fn wait_for(&mut self, id: TimerId, due_ms: Option<i64>, now: Timestamp) -> Instant {
+        let held = self.held.entry(id).or_insert(Held { since: now, wait: FIRST_WAIT, due_ms });
         let wait = held.wait;
         held.wait = (wait * 2).min(LONGEST_WAIT);
         Instant::now() + wait
@@ -113,6 +118,11 @@ impl PutOff {
         self.held.remove(&id).map(|held| held.since)
     }
 
+    /// When the first of them is due that has not begun.
+    pub(super) fn first_due(&self) -> Option<i64> {
+        self.held.values().filter_map(|held| held.due_ms).min()
+    }
+
     /// As after a loss of all that this instance has.
     pub(super) fn all_are_free(&mut self) {
         self.held.clear();
@@ -120,7 +130,7 @@ impl PutOff {
 
     /// An end was not stored, because somebody holds its timer.
     pub(super) fn end(&mut self, ended: Ended, now: Timestamp) {
-        let at = self.wait_for(ended.timer.id(), now);
+        let at = self.wait_for(ended.timer.id(), None, now);
         self.again.entry(at).or_default().push(Question::End(ended));
     }
 
@@ -132,6 +142,30 @@ impl PutOff {
 }
 
 impl Runner {
+    /// Tells all handlers that run.
+    pub(super) fn interrupt_all(&self, why: Interrupt) {
+        for live in self.live.values() {
+            if let Live::Running { signal, .. } = live {
+                signal.interrupt(why);
+            }
+        }
+    }
+
+    /// Whether a timer was cancelled while the answer to its begin was on its way. Told once.
+    pub(super) fn was_cancelled_early(&mut self, id: TimerId) -> bool {
+        !self.cancelled_early.is_empty() && self.cancelled_early.remove(&id)
+    }
+
+    /// A timer was cancelled after it had begun.
+    pub(super) fn cancelled(&mut self, id: TimerId) {
+        match self.live.get(&id) {
+            Some(Live::Running { signal, .. }) => signal.interrupt(Interrupt::Cancelled),
+            // The store has begun it, and its answer is on its way.
+            Some(Live::Beginning { .. }) => drop(self.cancelled_early.insert(id)),
+            Some(Live::Ending(_)) | None => {}
+        }
+    }
+
     /// A timer was not begun, because somebody holds it.
     pub(super) fn put_off_begin(&mut self, near: Near, now: Timestamp) {
         let (id, may_begin) = (near.id(), self.may_begin());
@@ -139,7 +173,7 @@ impl Runner {
             self.put_off.is_free(id);
             return self.has_not_begun(id);
         }
-        let at = self.put_off.wait_for(id, now);
+        let at = self.put_off.wait_for(id, Some(near.due_ms), now);
         if let Some(Live::Beginning { may_have_begun: true }) = self.live.get_mut(&id) {
             // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
             self.put_off.again.entry(at).or_default().push(Question::Begin(near));

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{ONE_CLOCK_READING, Runner};
 use crate::error::Error;
-use crate::id::timestamp;
+use crate::id::{Place, timestamp};
 use crate::store::{Ask, Loaded, Near};
 
 /// The longest time between two comparisons of the clocks while timers are armed.
@@ -28,7 +28,10 @@ fn in_millis(duration: Duration) -> i64 {
 pub(super) struct LoadAsked {
     /// It starts again at the first timer.
     is_anew: bool,
+    after: Place,
     until_ms: i64,
+    /// It is of this kind alone, and not of the window.
+    of: Option<&'static str>,
 }
 
 impl Runner {
@@ -58,9 +61,12 @@ impl Runner {
         if self.loading.is_some() || !self.may_begin() {
             return;
         }
+        if let Some((kind, ask)) = self.load_of_one_kind(now) {
+            return self.ask_for(ask, false, Some(kind));
+        }
         if !is_time {
             if let Some(ask) = self.scan(now.as_millisecond()) {
-                self.ask_for(ask, false);
+                self.ask_for(ask, false, None);
             }
             return;
         }
@@ -80,27 +86,31 @@ impl Runner {
             after,
             until: timestamp(until),
             limit: self.settings.in_memory - armed,
-            kinds: self.kinds.clone(),
+            kinds: self.kinds_to_load(),
         };
-        self.ask_for(ask, is_anew);
+        self.ask_for(ask, is_anew, None);
     }
 
-    fn ask_for(&mut self, ask: Ask, is_anew: bool) {
-        let asked = LoadAsked { is_anew, until_ms: ask.until.as_millisecond() };
+    fn ask_for(&mut self, ask: Ask, is_anew: bool, of: Option<&'static str>) {
+        let asked = LoadAsked { is_anew, after: ask.after, until_ms: ask.until.as_millisecond(), of };
         self.loading = Some((asked, self.store.clone().load(self.owner, ask)));
     }
 
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((LoadAsked { is_anew, until_ms }, _)) = self.loading.take() else { return };
+        let Some((LoadAsked { is_anew, after, until_ms, of }, _)) = self.loading.take() else { return };
+        if of.is_none() && answer.as_ref().map_or(true, |loaded| loaded.lost) {
+            self.window.load_failed();
+        }
         match answer {
             Err(error) => {
-                self.window.load_failed();
                 self.loads_anew |= is_anew;
+                self.scan_failed(after, until_ms);
                 self.failed(&error);
             }
-            Ok(loaded) if loaded.lost => {
-                self.window.load_failed();
-                self.lose();
+            Ok(loaded) if loaded.lost => self.lose(),
+            Ok(loaded) if of.is_some() => {
+                self.has_succeeded();
+                self.loaded_of_one_kind(of.unwrap_or_default(), loaded.timers);
             }
             Ok(loaded) => {
                 self.has_succeeded();
@@ -133,7 +143,7 @@ impl Runner {
 
     /// The same, where the wall clock has shown `wall` just now.
     fn arm_after(&mut self, wall: Timestamp, near: Near) {
-        if self.keys.contains_key(&near) {
+        if self.keys.contains_key(&near) || self.waits_for_a_place(near) {
             return;
         }
         match self.clocks.instant_after(wall, near.due_ms) {
@@ -157,6 +167,7 @@ impl Runner {
         }
         self.ready.remove(&near);
         self.alone.remove(&near);
+        self.waits_no_more(near);
     }
 
     pub(super) fn disarm_all(&mut self) {
@@ -164,6 +175,7 @@ impl Runner {
         self.keys.clear();
         self.ready.clear();
         self.alone.clear();
+        self.forget_all_that_wait();
         self.put_off.all_are_free();
     }
 
@@ -235,7 +247,9 @@ impl Runner {
                 || !self.ends.is_empty()
                 || !self.ready.is_empty()
                 || !self.again.is_empty()
-                || self.loads_anew;
+                || self.loads_anew
+                || self.has_scan()
+                || self.load_of_one_kind(self.clocks.wall()).is_some();
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
         }

@@ -6,6 +6,7 @@
 // | `poll` | messages, answers of the store, and the wheel |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `settle` | the way of a timer that is due |
+// | `places` | how many of a kind run at once, and those that wait for a place |
 // | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
@@ -19,16 +20,18 @@ mod inspect;
 mod lease;
 mod live;
 mod load;
+mod places;
 mod poll;
 mod settle;
 mod stop;
 
+use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -36,16 +39,16 @@ use foldhash::HashMap;
 use futures::future::MaybeDone;
 use timingwheel::time::{DelayQueue, delay_queue};
 use timingwheel::{Sleep, TimingWheel};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::error::Error;
-use crate::handler::Handlers;
+use crate::handler::{Handlers, Hook};
 use crate::id::TimerId;
 use crate::outside::{CallBack, Far};
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
 use crate::shared::{Shared, Watched};
-use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
+use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Paused, Settled};
 use crate::window::Window;
 use begin::Batch;
 use call_handler::let_others_run;
@@ -54,6 +57,7 @@ use inspect::Inspections;
 use lease::Share;
 use live::{Live, PutOff};
 use load::LoadAsked;
+use places::Limited;
 pub(crate) use poll::{Command, Outcome};
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
@@ -73,24 +77,31 @@ type Asked<T> = MaybeDone<Answered<T>>;
 type Answers<Q, A> = Zip<IntoIter<Q>, IntoIter<A>>;
 
 /// The builder's settings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) horizon: Duration,
     pub(crate) in_memory: usize,
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
+    pub(crate) hook: Option<Hook>,
     /// The store, if it is in PostgreSQL.
     #[cfg(feature = "postgres")]
     pub(crate) postgres: Option<PostgresStore>,
 }
 
 pub(crate) struct Runner {
+    /// For the handlers.
+    durable: Weak<dyn Any + Send + Sync>,
     shared: Arc<Shared>,
     store: Arc<dyn ErasedStore>,
     owner: Owner,
     handlers: Arc<Handlers>,
+    /// The kinds that have a handler, and those of them that are not paused.
     kinds: Kinds,
+    wanted: Kinds,
     settings: Settings,
+    /// Times the limits of attempts.
+    wheel: TimingWheel,
     /// Takes far timers.
     outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -114,6 +125,10 @@ pub(crate) struct Runner {
     /// Notices of timers that are live already, each once. When such a timer has ended, it may have to begin again, for example
     /// because it was moved meanwhile. One notice comes with each save under the key of a timer that runs.
     behind_live: HashMap<TimerId, BTreeSet<Near>>,
+    /// Kinds of which only so many run at once.
+    limited: Vec<Limited>,
+    /// Timers that were cancelled while the answer to their begin was on its way.
+    cancelled_early: HashSet<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
     /// This instance has joined again, so its former owner may have begun some of the live timers.
@@ -147,7 +162,8 @@ pub(crate) struct Runner {
     pause: Option<(tokio::time::Instant, u32)>,
     /// How many calls of the store have succeeded.
     succeeded: u64,
-    lost: watch::Sender<bool>,
+    /// Another owner has taken over, for good.
+    is_lost: bool,
     stopping: Option<Stopping>,
     has_wheel_ended: bool,
 }
@@ -156,27 +172,34 @@ impl Runner {
     #[allow(clippy::too_many_arguments, reason = "the parts of one thing, put together in one place")]
     pub(crate) fn new(
         wheel: &TimingWheel,
+        durable: Weak<dyn Any + Send + Sync>,
         shared: Arc<Shared>,
         store: Arc<dyn ErasedStore>,
         owner: Owner,
         handlers: Handlers,
         settings: Settings,
+        paused: Paused,
         outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
-        let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let limited = places::limited(&handlers);
+        let kinds = shared.kinds();
+        let wanted = Arc::new(kinds.difference(&paused).cloned().collect());
         let clocks = Clocks::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
             outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
         }
         Self {
+            durable,
             shared,
             store,
             owner,
             handlers: Arc::new(handlers),
             kinds,
+            wanted,
             settings,
+            wheel: wheel.clone(),
             outside,
             commands,
             sender,
@@ -190,6 +213,8 @@ impl Runner {
             put_off: PutOff::default(),
             live: HashMap::default(),
             behind_live: HashMap::default(),
+            limited,
+            cancelled_early: HashSet::new(),
             ends: Vec::new(),
             has_rejoined: false,
             inspections: Inspections::new(),
@@ -210,7 +235,7 @@ impl Runner {
             nap: None,
             pause: None,
             succeeded: 0,
-            lost: watch::Sender::new(false),
+            is_lost: false,
             stopping: None,
             has_wheel_ended: false,
         }
@@ -251,13 +276,18 @@ impl Runner {
         self.sleep_until_next();
     }
 
-    /// Whether anything may still be begun here.
-    fn may_begin(&self) -> bool {
-        self.stopping.is_none() && !self.is_lost() && !self.has_wheel_ended
+    /// These kinds are paused. What is armed of a paused kind is not begun, and is loaded again once the kind is resumed.
+    pub(crate) fn set_paused(&mut self, paused: &Paused) {
+        let wanted: BTreeSet<String> = self.kinds.difference(paused).cloned().collect();
+        if *self.wanted != wanted {
+            self.loads_anew |= !wanted.is_subset(&self.wanted);
+            self.wanted = Arc::new(wanted);
+        }
     }
 
-    fn is_lost(&self) -> bool {
-        *self.lost.borrow()
+    /// Whether anything may still be begun here.
+    fn may_begin(&self) -> bool {
+        self.stopping.is_none() && !self.is_lost && !self.has_wheel_ended
     }
 
     /// The store has failed: it is asked again after a while.
@@ -278,21 +308,21 @@ impl Runner {
         self.pause.is_some_and(|(until, _)| tokio::time::Instant::now() < until)
     }
 
-    /// How long a timer has been due that has not begun.
-    fn behind(&self) -> Duration {
-        let stored = self.window.next_due().filter(|due| *due > i64::MIN);
-        let first = self.ready.first().map(|near| near.due_ms).into_iter().chain(stored).min();
-        let passed = first.map(|due| self.clocks.wall().as_millisecond().saturating_sub(due));
-        Duration::from_millis(passed.and_then(|passed| u64::try_from(passed).ok()).unwrap_or(0))
+    /// When the first timer is due that has not begun, as far as is known here.
+    fn first_due(&self) -> Option<i64> {
+        let beginning = self.beginning.iter().filter_map(|(nears, _)| nears.first());
+        let here = [self.ready.first(), self.alone.first(), self.again.first()].into_iter().flatten();
+        let stored = self.window.first_beyond().filter(|due| *due > i64::MIN);
+        here.chain(beginning).map(|near| near.due_ms).chain(stored).chain(self.put_off.first_due()).min()
     }
 
     /// Publishes the present state.
     fn tell(&self) {
-        let behind = self.behind();
+        self.shared.set_first_due(self.first_due());
         let mut stats = self.shared.stats();
-        stats.behind = behind;
         stats.armed = self.near();
         stats.begun = self.live.len();
         stats.damaged = self.store.damaged();
+        self.tell_who_waits(&mut stats);
     }
 }

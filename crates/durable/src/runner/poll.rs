@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Runner, Stopped};
 use crate::handler::Answer;
 use crate::id::TimerId;
-use crate::store::Near;
+use crate::store::{Near, Paused};
 
 /// How many messages are taken at a time.
 const MESSAGES: usize = 4_096;
@@ -28,10 +28,14 @@ pub(crate) enum Command {
     Removed(Near),
     /// A scheduler outside says that these timers are near.
     Near(Vec<Near>),
+    /// These kinds are paused.
+    Paused(Paused),
     /// A call has failed that may have stored a timer all the same.
     LoadAnew,
-    /// A handler has ended.
-    Ended(TimerId, Outcome),
+    /// This timer was cancelled after it had begun.
+    Cancelled(TimerId),
+    /// A handler has ended, after so long.
+    Ended(TimerId, Outcome, Duration),
     /// No more timers begin. Handlers that run are waited for, up to a limit.
     Stop(Option<(Duration, oneshot::Sender<Stopped>)>),
 }
@@ -40,8 +44,6 @@ pub(crate) enum Command {
 pub(crate) enum Outcome {
     Answered(Result<Answer, String>),
     Panicked(String),
-    /// The payload does not fit the handler's type: the field, and why.
-    Unreadable(String, String),
     /// It was not called: another instance may have its timer, or a stop has begun.
     TooLate,
     /// It was dropped before it had ended.
@@ -165,8 +167,10 @@ impl Runner {
                 nears.into_iter().for_each(|near| self.is_near(near));
                 self.shrink();
             }
+            Command::Paused(paused) => self.set_paused(&paused),
             Command::LoadAnew => self.loads_anew = true,
-            Command::Ended(id, outcome) => self.ended(id, outcome),
+            Command::Cancelled(id) => self.cancelled(id),
+            Command::Ended(id, outcome, took) => self.ended(id, outcome, took),
             Command::Stop(limit) => self.stop(limit),
         }
     }

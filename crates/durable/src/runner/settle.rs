@@ -1,17 +1,18 @@
 //! Ends attempts: decides what becomes of each timer, and tells the store.
 
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::begin::UNREADABLE_RULE;
+use super::begin::{LATER, UNREADABLE_RULE};
 use super::live::{Attempt, Ending, Live};
 use super::{ANSWERS_AT_A_TIME, Command, Outcome, Runner};
 use crate::error::{Error, cut, with_causes};
-use crate::handler::Answer;
+use crate::handler::{Answer, loggable};
 use crate::id::TimerId;
 use crate::next_run::{self, Next};
 use crate::store::{Change, Ended, Near, Put, Series, Settled, Stored, Which};
@@ -36,11 +37,6 @@ pub(crate) enum End {
     Anew,
 }
 
-/// If a payload does not fit its type, the error of the attempt begins like this.
-const UNREADABLE: &str = "its payload cannot be read at ";
-/// In that error, this stands between the field and what is wrong with it.
-const UNREADABLE_WHY: &str = ", because ";
-
 /// If the store refuses how a timer ended, it is buried for a reason that begins like this.
 const UNSTORED: &str = "its end cannot be stored: ";
 
@@ -51,7 +47,7 @@ fn later(now: Timestamp, by: Duration) -> Timestamp {
 
 impl Runner {
     /// A handler has ended.
-    pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome) {
+    pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome, took: Duration) {
         let mut attempt = match self.live.remove(&id) {
             Some(Live::Running { attempt, .. }) => attempt,
             Some(live) => {
@@ -60,6 +56,13 @@ impl Runner {
             }
             None => return,
         };
+        self.leave_place(id);
+        if !matches!(outcome, Outcome::TooLate) {
+            let mut stats = self.shared.stats();
+            let of_kind = stats.kinds.entry(attempt.handler.kind).or_default();
+            of_kind.took.record(took);
+            of_kind.errors += u64::from(!matches!(outcome, Outcome::Answered(Ok(_))));
+        }
         let tries = attempt.handler.backoff.most();
         let end = match outcome {
             Outcome::Answered(Ok(Answer::Done)) => End::Done,
@@ -76,13 +79,9 @@ impl Runner {
                 }
             }
             Outcome::Answered(Err(error)) => self.fail(&attempt, error),
-            Outcome::Panicked(message) => {
+            Outcome::Panicked(error) => {
                 self.shared.stats().panicked += 1;
-                self.fail(&attempt, format!("panicked: {message}"))
-            }
-            // An instance of another version may read it.
-            Outcome::Unreadable(at, error) => {
-                self.fail(&attempt, format!("{UNREADABLE}{at}{UNREADABLE_WHY}{error}"))
+                self.fail(&attempt, error)
             }
             // Its series stands as before, because this run did not happen.
             Outcome::TooLate => {
@@ -151,16 +150,25 @@ impl Runner {
         let (id, now) = (timer.id(), self.clocks.wall());
         // It was read before the handler was called.
         let next = next_run::next(series, id.first_due(), now).ok().flatten();
-        let Some(unreadable) = &attempt.unreadable else { return next.map(|next| occurrence(id, next)) };
+        let Some(unreadable) = &attempt.unreadable else {
+            return next.map(|next| self.occurrence(attempt, next));
+        };
         // An instance that can read the rule plans the run after this one.
         let due = next.map_or_else(|| later(now, UNREADABLE_RULE), |next| next.due);
-        Some(occurrence(id, Next { due, series: unreadable.clone().planned_after(now) }))
+        let series = unreadable.clone().planned_after(now);
+        Some(self.occurrence(attempt, Next { due, series, begins_anew: false }))
     }
 
     fn planned_anew(&self, attempt: &Attempt) -> Option<Put> {
-        let id = attempt.id();
-        let next = next_run::anew(attempt.stored.series.as_ref()?, id.first_due(), self.clocks.wall());
-        Some(occurrence(id, next.ok()??))
+        let scheduled = attempt.id().first_due();
+        let next = next_run::anew(attempt.stored.series.as_ref()?, scheduled, self.clocks.wall());
+        Some(self.occurrence(attempt, next.ok()??))
+    }
+
+    fn occurrence(&self, attempt: &Attempt, next: Next) -> Put {
+        occurrence(attempt.id(), next, |due| {
+            self.store.number(self.owner, self.shared.count(), due, &attempt.stored.kind)
+        })
     }
 
     /// Settles ended attempts.
@@ -237,7 +245,7 @@ impl Runner {
         }
     }
 
-    fn has_settled(&mut self, ended: Ended, answer: Settled) {
+    fn has_settled(&mut self, mut ended: Ended, answer: Settled) {
         if answer != Settled::Locked {
             self.put_off.is_free(ended.timer.id());
         }
@@ -246,6 +254,7 @@ impl Runner {
             // It ended by a call whose answer was lost, or in a transaction of its handler.
             Settled::Gone => {
                 self.find_next_run(&ended);
+                self.heed_finish(&mut ended);
                 self.has_ended(&ended);
             }
             Settled::Lost => {
@@ -260,6 +269,19 @@ impl Runner {
             Settled::Locked => self.put_off.end(ended, self.clocks.wall()),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
+    }
+
+    /// If the handler has ended its attempt in a transaction of its own, the timer is done, whatever the handler answered afterwards.
+    fn heed_finish(&mut self, ended: &mut Ended) {
+        let Some(Live::Ending(ending)) = self.live.get_mut(&ended.timer.id()) else { return };
+        if !ending.attempt.has_finished.load(Ordering::Acquire) {
+            return;
+        }
+        if let End::Again { error: Some(error), .. } | End::Bury(error) = &ending.end {
+            let Stored { timer, attempts, .. } = &*ending.attempt.stored;
+            self.shared.events.failed_after_finish(timer.id(), *attempts, loggable(error));
+        }
+        (ending.end, ended.change) = (End::Done, Change::Delete);
     }
 
     /// The handler may have planned the next run of its series, so the store is asked for it.
@@ -311,6 +333,7 @@ impl Runner {
         self.count_and_report(ended, &ending);
         if let Some(put) = ended.change.put() {
             match ending.end {
+                End::GiveBack(LATER) => {}
                 End::GiveBack(wait) if !wait.is_zero() && self.may_begin() => {
                     self.arm_at(put.timer, Instant::now() + wait);
                 }
@@ -346,15 +369,10 @@ impl Runner {
     }
 }
 
-/// The part of an error that is logged: it may quote the payload, and payloads are not logged.
-fn loggable(error: &str) -> &str {
-    let is_unreadable = error.starts_with(UNREADABLE);
-    error.split(UNREADABLE_WHY).next().filter(|_| is_unreadable).unwrap_or(error)
-}
-
-/// An occurrence of a series, with the number that all of them share.
-pub(super) fn occurrence(id: TimerId, next: Next) -> Put {
-    let Next { due, series } = next;
-    let timer = Near::from(TimerId::new(due, id.unique()));
+/// An occurrence of a series, with the number that all of them share, or with a new one.
+pub(super) fn occurrence(id: TimerId, next: Next, new_number: impl FnOnce(Timestamp) -> u64) -> Put {
+    let Next { due, series, begins_anew } = next;
+    let number = if begins_anew { new_number(due) } else { id.unique() };
+    let timer = Near::from(TimerId::new(due, number));
     Put { timer, series: Some(series), attempts: 0, error: None }
 }

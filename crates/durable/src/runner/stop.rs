@@ -5,18 +5,20 @@ use std::task::Context;
 use std::time::Duration;
 
 use futures::future::{OptionFuture, join};
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::Runner;
 use super::live::Live;
+use crate::handler::Interrupt;
 
 /// After the limit, how long a stop waits for aborted handlers and a slow store. Ending a join that is under way, and leaving
 /// the store, may each take as long again.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The outcome of [`Durable::stop`](crate::Durable::stop), for the timers that were near when it was called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stopped {
     /// Handlers that ended within the limit. Their results are stored, but for those that are counted as
@@ -65,6 +67,7 @@ impl Runner {
             self.disarm_all();
             // Calls on their way tell that they were not made, as a handler tells its end.
             self.is_stopping.store(true, Ordering::Release);
+            self.interrupt_all(Interrupt::Stop);
         }
     }
 
@@ -98,7 +101,7 @@ impl Runner {
         let is_idle = self.live.is_empty() && self.settling.is_none() && self.beginning.is_none();
         stopping.is_over
             || is_idle
-            || (self.is_lost() && !self.live.values().any(|live| matches!(live, Live::Running { .. })))
+            || (self.is_lost && !self.live.values().any(|live| matches!(live, Live::Running { .. })))
     }
 
     pub(super) async fn leave(mut self) {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
-use super::{NewTimer, Series};
+use super::{NewTimer, Paused, Series};
 use crate::id::{Place, TimerId, millis, timestamp};
 
 /// A timer, and when it is due now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Near {
     pub(crate) due_ms: i64,
     pub(crate) id: TimerId,
@@ -48,7 +49,8 @@ impl From<TimerId> for Near {
 }
 
 /// The answer to a save.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Saved {
     /// It is stored.
     Stored(TimerId),
@@ -67,7 +69,7 @@ pub enum Saved {
         /// The timer that has begun.
         begun: TimerId,
     },
-    /// Its key belongs to this timer, and nothing was done.
+    /// Its key belongs to this timer, and nothing was done: the save may not replace it.
     KeyTaken(TimerId),
     /// Its key belongs to this series, which has the same rule, policy and payload. Nothing was done.
     Kept(TimerId),
@@ -179,7 +181,7 @@ pub enum Move {
 }
 
 /// The answer to [`unbury`](super::Store::unbury).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Taken {
     /// It is stored again. A run of a series has another name now: see [`Store::unbury`](super::Store::unbury).
     Stored(Near),
@@ -192,12 +194,26 @@ pub enum Taken {
 }
 
 /// An attempt that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Which.
     pub attempt: u32,
     /// Its error.
     pub error: String,
+    /// When it failed; if its process ended, when it had begun.
+    pub at: Option<Timestamp>,
+}
+
+/// When things happened to a timer. `None` for what has not happened, and for what an older format has not noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Times {
+    /// It was saved; a run of a series: the series was.
+    pub made: Option<Timestamp>,
+    /// The attempt under way began.
+    pub begun: Option<Timestamp>,
+    /// It was buried.
+    pub buried: Option<Timestamp>,
 }
 
 /// The state of a timer.
@@ -249,6 +265,8 @@ pub struct Stored {
     pub version: u32,
     /// Its state.
     pub state: State,
+    /// When that came about.
+    pub times: Times,
 }
 
 /// A timer that is overdue, from [`Store::overdue`](super::Store::overdue).
@@ -281,12 +299,13 @@ impl From<NewTimer> for Stored {
             ending: false,
             version: 0,
             state,
+            times: Times::default(),
         }
     }
 }
 
 /// How many timers there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Stored: those that have not begun.
     pub stored: u64,
@@ -315,6 +334,8 @@ pub struct Renewed {
     /// From when on a load finds its timers, except some that were saved late. So a start need not read from the beginning, where
     /// a database may have millions of deleted ones.
     pub low: Option<Timestamp>,
+    /// The kinds that are paused.
+    pub paused: Paused,
     /// How many shards were taken from instances that were silent for too long.
     pub taken: u32,
     /// How many shards it has, and how many there are. An owner without handlers has (0, 0).
@@ -341,4 +362,6 @@ pub enum Hint {
     Shares,
     /// Timers were stored that are due from then to then.
     Saved(Timestamp, Timestamp),
+    /// This timer was cancelled after it had begun. It may be another owner's.
+    Cancelled(TimerId),
 }

@@ -1,6 +1,7 @@
 //! The trait of a store, and the types of its questions and answers. Not public API: it changes with every version.
 
 mod answers;
+mod look;
 mod questions;
 
 use std::future::Future;
@@ -11,11 +12,16 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::id::{Place, TimerId};
 pub use answers::{
     Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Overdue, Removal, Renewed, Saved, Settled,
-    Standing, State, Stored, Taken,
+    Standing, State, Stored, Taken, Times,
+};
+pub(crate) use look::PASSED;
+pub use look::{
+    Cursor, Effect, Filter, Listing, Look, Looked, Part, Paused, Phase, Picked, Shown, Sight, Tally,
 };
 pub use questions::{
     Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
@@ -109,7 +115,7 @@ pub trait Store: Send + Sync + 'static {
         ends: Vec<Ended>,
     ) -> impl Future<Output = Result<Vec<Settled>, Self::Error>> + Send;
 
-    /// Removes a stored timer. An attempt that has begun goes on, and [nothing follows it](Removal::Running).
+    /// Removes a stored timer. If there is none, deletes the buried ones of this name or key. An attempt that has begun goes on, and [nothing follows it](Removal::Running).
     ///
     /// If an earlier owner began a timer and did not settle it, cancels, moves and saves treat the timer as stored.
     /// That attempt counts, and is over.
@@ -182,6 +188,45 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
+    /// The timers that a filter wants, and where the next look begins. It passes 2,500 timers at the most.
+    ///
+    /// The runner makes neither this call nor the next two, so a store that only it uses does not answer them.
+    fn look(&self, look: Look) -> impl Future<Output = Result<Looked, Self::Error>> + Send {
+        let _ = look;
+        std::future::pending()
+    }
+
+    /// How many there are of each kind in each phase. Where there are very many, it reckons from a part of them.
+    fn tally(&self, sight: Sight) -> impl Future<Output = Result<Tally, Self::Error>> + Send {
+        let _ = sight;
+        std::future::pending()
+    }
+
+    /// Makes timers due at a time, buried ones too, as [`reschedule`](Self::reschedule) and [`unbury`](Self::unbury) do. Without a
+    /// time it cancels them, and deletes buried ones.
+    fn act(
+        &self,
+        picked: Vec<Picked>,
+        due: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Effect>, Self::Error>> + Send {
+        let _ = (picked, due);
+        std::future::pending()
+    }
+
+    /// Pauses a kind (`true`) or resumes it (`false`), if asked to. Answers the kinds that are paused then.
+    fn pause(
+        &self,
+        change: Option<(String, bool)>,
+    ) -> impl Future<Output = Result<Paused, Self::Error>> + Send {
+        let _ = change;
+        std::future::ready(Ok(Paused::new()))
+    }
+
+    /// The clock for the times of [`Times`] and [`Failure::at`], where the store has none of its own.
+    fn set_clock(&self, clock: Arc<dyn Clock>) {
+        let _ = clock;
+    }
+
     /// How many there are.
     fn count(&self) -> impl Future<Output = Result<Counts, Self::Error>> + Send;
 
@@ -212,6 +257,12 @@ pub trait Store: Send + Sync + 'static {
     fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
         let _ = owner;
         std::future::pending()
+    }
+
+    /// The owner cannot read the rule of a series of this kind: its program is too old, or its machine lacks data of zones. A shared
+    /// store gives such series to another owner too, from the next renewal on.
+    fn cannot_read(&self, owner: Owner, kind: &str) {
+        let _ = (owner, kind);
     }
 
     /// Whether a timer is in this owner's part, as far as this instance knows.
@@ -277,8 +328,10 @@ macro_rules! erased {
 
 erased! {
     plain {
+        set_clock(clock: Arc<dyn Clock>) -> ();
         damaged() -> u64;
         is_shared() -> bool;
+        cannot_read(owner: Owner, kind: &str) -> ();
         is_mine(owner: Owner, timer: Near) -> bool;
         clock(owner: Owner) -> Option<Timestamp>;
         number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
@@ -299,5 +352,9 @@ erased! {
         series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
         overdue(owner: Owner, until: Timestamp, kinds: Kinds) -> Vec<Overdue>;
         count() -> Counts;
+        look(look: Look) -> Looked;
+        tally(sight: Sight) -> Tally;
+        act(picked: Vec<Picked>, due: Option<Timestamp>) -> Vec<Effect>;
+        pause(change: Option<(String, bool)>) -> Paused;
     }
 }

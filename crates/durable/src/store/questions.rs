@@ -22,7 +22,8 @@ pub struct NewTimer {
     pub key: Option<String>,
     /// How it goes on, if it is not the only one.
     pub series: Option<Series>,
-    /// Whether it replaces a timer that has the key. [`Saved`](super::Saved) tells what becomes of that.
+    /// Whether it replaces a timer that has the key. [`Saved`](super::Saved) tells what becomes of that. A series replaces only
+    /// another one.
     pub replaces: bool,
     /// The rule of its series has no instant to come, so it is not stored itself, and its id means nothing. But a series
     /// that has the key is [kept, updated](super::Saved) or dropped as by any other save.

@@ -5,20 +5,21 @@ mod reads;
 mod together;
 
 use jiff::Timestamp;
-pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load};
+pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load, look, tally};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Change, Ended, Failure, Move, Near, NewTimer, Owner, Put, Removal, Saved, Settled, State, Stored,
-    Taken, ToBegin, Which,
+    Begun, Change, Effect, Ended, Failure, Move, Near, NewTimer, Owner, Paused, Picked, Put, Removal, Saved,
+    Settled, State, Stored, Taken, ToBegin, Which,
 };
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct BegunBy {
     pub(crate) epoch: u64,
     pub(crate) number: u32,
+    pub(crate) at: Option<Timestamp>,
 }
 
 /// Look-ups in the maps.
@@ -35,6 +36,13 @@ pub(crate) trait Lookup {
     fn moved(&self, id: TimerId) -> Result<Option<i64>, Self::Error>;
     /// The number of the present owner.
     fn epoch(&self) -> Result<u64, Self::Error>;
+    /// The time, if somebody has [given the store a clock](crate::store::Store::set_clock).
+    fn now(&self) -> Option<Timestamp>;
+
+    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Self::Error>;
+    /// The buried timers that have this key.
+    fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Self::Error>;
+    fn paused(&self) -> Result<Paused, Self::Error>;
 }
 
 /// The maps and the number of the owner, in one transaction.
@@ -66,8 +74,9 @@ pub(crate) trait Tables: Lookup {
 
     /// Buried timers, by their ids.
     fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Self::Error>;
-    fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Self::Error>;
-    fn unbury(&mut self, id: TimerId) -> Result<(), Self::Error>;
+    fn unbury(&mut self, row: &Stored) -> Result<(), Self::Error>;
+
+    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<(), Self::Error>;
 
     fn set_epoch(&mut self, epoch: u64) -> Result<(), Self::Error>;
 }
@@ -92,7 +101,7 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
             if row.ending {
                 forget(tables, &row)?;
             } else {
-                crash(&mut row, attempt.number);
+                crash(&mut row, attempt);
                 tables.put(&row)?;
             }
             given_back += 1;
@@ -120,7 +129,8 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
                 continue;
             }
             let mut row = row;
-            let mut attempt = BegunBy { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
+            let number = row.attempts.saturating_add(1);
+            let mut attempt = BegunBy { epoch: owner.epoch, number, at: tables.now() };
             match tables.set_attempt(at, Some(attempt))? {
                 // It is answered again: the first answer was lost.
                 Some(before) if before.epoch == owner.epoch => {
@@ -129,7 +139,7 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
                 }
                 // An earlier owner's attempt counts, although it never ended.
                 Some(before) => {
-                    crash(&mut row, before.number);
+                    crash(&mut row, before);
                     attempt.number = before.number.saturating_add(1);
                     tables.set_attempt(at, Some(attempt))?;
                     tables.put(&row)?;
@@ -144,9 +154,10 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
 
 pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
     let NewTimer { replaces, is_over, .. } = timer;
-    let new = Stored::from(timer);
+    let mut new = Stored::from(timer);
+    new.times.made = tables.now();
     let saved = match holder(tables, &new)? {
-        Some(old) if !replaces => Saved::KeyTaken(old.timer.id),
+        Some(old) if !replaces || is_plain(&old, &new) => Saved::KeyTaken(old.timer.id),
         Some(old) => take_key(tables, old, &new, is_over)?,
         None if is_over => Saved::Over { dropped: None },
         None => Saved::Stored(new.timer.id),
@@ -157,10 +168,15 @@ pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, 
     Ok(saved)
 }
 
+/// A series never replaces a timer that is none, unless that was cancelled.
+fn is_plain(old: &Stored, new: &Stored) -> bool {
+    new.series.is_some() && old.series.is_none() && !old.ending
+}
+
 /// An attempt has ended with its process, and without an answer.
-fn crash(row: &mut Stored, number: u32) {
-    (row.attempts, row.crashes) = (number, row.crashes.saturating_add(1));
-    note(row, number, CRASH.to_owned());
+fn crash(row: &mut Stored, attempt: BegunBy) {
+    (row.attempts, row.crashes) = (attempt.number, row.crashes.saturating_add(1));
+    note(row, attempt.number, CRASH.to_owned(), attempt.at);
 }
 
 /// Deletes a timer that was cancelled while it ran, if its process has died since. Returns whether it has.
@@ -256,8 +272,9 @@ pub(crate) fn settle<T: Tables>(
             let mut ready = Vec::with_capacity(together.len());
             for ((index, at), begun) in together.into_iter().zip(places).zip(begun) {
                 // The fence: epoch and attempt here, id and version below.
-                let attempt = BegunBy { epoch: owner.epoch, number: run[index].attempt };
-                if begun.map_or(attempt.number == 0, |begun| begun == attempt) {
+                let attempt = run[index].attempt;
+                let is_it = |begun: BegunBy| (begun.epoch, begun.number) == (owner.epoch, attempt);
+                if begun.map_or(attempt == 0, is_it) {
                     ready.push((index, at, begun));
                 } else if begun.is_some() {
                     tables.set_attempt(at, begun)?;
@@ -297,9 +314,10 @@ fn settle_one<T: Tables>(
         Change::Bury { reason, was_called, next } => {
             row.attempts = attempt.saturating_sub(u32::from(!was_called));
             if was_called {
-                note(&mut row, attempt, reason.clone());
+                note(&mut row, attempt, reason.clone(), tables.now());
             }
-            let buried = Stored { timer: row.timer.id.into(), version: 0, ending: false, ..row.clone() };
+            let mut buried = Stored { timer: row.timer.id.into(), version: 0, ending: false, ..row.clone() };
+            buried.times.buried = tables.now();
             forget(tables, &row)?;
             tables.bury(&buried, &reason)?;
             if let Some(next) = next {
@@ -315,7 +333,7 @@ fn put_back<T: Tables>(tables: &mut T, mut row: Stored, attempt: u32, put: Put) 
     let Put { timer, series, attempts, error } = put;
     if timer.id == row.timer.id {
         if let Some(error) = error {
-            note(&mut row, attempt, error);
+            note(&mut row, attempt, error, tables.now());
         }
         let from = row.timer.place();
         return place(tables, &Stored { timer, series, attempts, ..row }, Some(from));
@@ -324,14 +342,18 @@ fn put_back<T: Tables>(tables: &mut T, mut row: Stored, attempt: u32, put: Put) 
     place(tables, &Stored { timer, series, attempts, crashes: 0, failures: Vec::new(), ..row }, None)
 }
 
-fn note(row: &mut Stored, attempt: u32, error: String) {
-    row.failures.push(Failure { attempt, error });
+fn note(row: &mut Stored, attempt: u32, error: String, at: Option<Timestamp>) {
+    row.failures.push(Failure { attempt, error, at });
     let too_many = row.failures.len().saturating_sub(KEPT_FAILURES);
     row.failures.drain(..too_many);
 }
 
 pub(crate) fn cancel<T: Tables>(tables: &mut T, which: Which) -> Result<Removal, T::Error> {
-    let Some(mut row) = find(tables, &which)? else { return Ok(Removal::NotFound) };
+    let Some(mut row) = find(tables, &which)? else {
+        let buried = find_buried(tables, &which)?;
+        buried.iter().try_for_each(|row| tables.unbury(row))?;
+        return Ok(buried.first().map_or(Removal::NotFound, |row| Removal::Removed(row.timer)));
+    };
     if let Some(attempt) = running(tables, &mut row)? {
         if !row.ending {
             row.ending = true;
@@ -369,8 +391,9 @@ pub(crate) fn unbury<T: Tables>(
     number: u64,
 ) -> Result<Taken, T::Error> {
     let Some(mut row) = tables.buried_row(id)? else { return Ok(Taken::NotFound) };
+    let buried = row.clone();
     let Some(due) = due else {
-        tables.unbury(id)?;
+        tables.unbury(&row)?;
         return Ok(Taken::Deleted);
     };
     // Its series goes on by itself, or is over.
@@ -383,7 +406,8 @@ pub(crate) fn unbury<T: Tables>(
     {
         return Ok(Taken::KeyTaken(other.timer.id));
     }
-    tables.unbury(id)?;
+    tables.unbury(&buried)?;
+    row.times.buried = None;
     (row.timer.due_ms, row.attempts, row.crashes, row.state) = (millis(due), 0, 0, State::Stored);
     place(tables, &row, None)?;
     Ok(Taken::Stored(row.timer))
@@ -398,7 +422,7 @@ fn running<T: Tables>(tables: &mut T, row: &mut Stored) -> Result<Option<BegunBy
         return Ok(Some(attempt));
     }
     tables.set_attempt(at, None)?;
-    crash(row, attempt.number);
+    crash(row, attempt);
     tables.put(row)?;
     Ok(None)
 }
@@ -452,10 +476,48 @@ fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error
 
 /// A timer with its attempt.
 fn shown(mut row: Stored, attempt: Option<BegunBy>) -> Stored {
-    if let Some(BegunBy { epoch, number }) = attempt {
+    if let Some(BegunBy { epoch, number, at }) = attempt {
         (row.attempts, row.state) = (number, State::Begun { epoch, attempt: number });
+        row.times.begun = at;
     }
     row
+}
+
+/// The buried timers of this name or key.
+fn find_buried<L: Lookup>(tables: &L, which: &Which) -> Result<Vec<Stored>, L::Error> {
+    let ids = match which {
+        Which::Id(id) => vec![*id],
+        Which::Key(key) => tables.buried_keyed(key)?,
+    };
+    let rows = ids.into_iter().map(|id| tables.buried_row(id));
+    rows.filter_map(Result::transpose).collect()
+}
+
+/// Makes timers due then, buried ones too. Without a time it cancels them, and deletes buried ones.
+pub(crate) fn act<T: Tables>(
+    tables: &mut T,
+    picked: Vec<Picked>,
+    due: Option<Timestamp>,
+) -> Result<Vec<Effect>, T::Error> {
+    let mut effects = Vec::with_capacity(picked.len());
+    for Picked { id, number } in picked {
+        effects.push(match due {
+            None => cancel(tables, Which::Id(id))?.into(),
+            Some(due) => match reschedule(tables, Which::Id(id), due)?.into() {
+                Effect::NotFound => unbury(tables, id, Some(due), number)?.into(),
+                moved => moved,
+            },
+        });
+    }
+    Ok(effects)
+}
+
+/// Pauses or resumes a kind, if asked to, and answers which are paused.
+pub(crate) fn pause<T: Tables>(tables: &mut T, change: Option<(String, bool)>) -> Result<Paused, T::Error> {
+    if let Some((kind, is_paused)) = change {
+        tables.set_paused(&kind, is_paused)?;
+    }
+    tables.paused()
 }
 
 /// The calls of a [`Store`](crate::store::Store) that has two methods, `read` and `write`. Each runs a closure over the maps in
@@ -472,6 +534,10 @@ macro_rules! calls {
             write reschedule(which: Which, due: Timestamp) -> Move;
             write unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
             read list(page: Page) -> Vec<Stored>;
+            read look(look: Look) -> Looked;
+            read tally(sight: Sight) -> Tally;
+            write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Vec<Effect>;
+            write pause(change: Option<(String, bool)>) -> Paused;
         }
 
         async fn join(&self, _lease: Duration, _kinds: Kinds) -> Result<Owner, Self::Error> {

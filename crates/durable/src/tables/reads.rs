@@ -1,10 +1,14 @@
 //! Loads and lists: calls that only read.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::{Lookup, shown};
-use crate::id::{Place, TimerId, timestamp};
-use crate::store::{Ask, Counts, Loaded, Near, Owner, Page, Stored};
+use super::{Lookup, find, find_buried, shown};
+use crate::id::{Place, TimerId, millis, timestamp};
+use crate::store::{
+    self, Ask, Counts, Cursor, Loaded, Look, Looked, Near, Owner, Page, Part, Phase, Shown, Sight, Stored,
+    Tally,
+};
 
 /// How many timers of kinds without a handler a load passes for each that it may load.
 const PASSED: usize = 4;
@@ -29,6 +33,11 @@ pub(crate) trait ReadTables: Lookup {
     /// As [`heads`](Self::heads), of those that are series.
     fn series(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
     fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Self::Error>;
+    /// Shows what was put aside because it could not be read, as far as it can.
+    fn damaged(&self, after: Place) -> Result<Vec<Shown>, Self::Error> {
+        let _ = after;
+        Ok(Vec::new())
+    }
 }
 
 pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
@@ -94,4 +103,126 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: Page) -> Result<Vec<Stored>,
         }
     }
     Ok(found)
+}
+
+pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::Error> {
+    let Look { filter, sight } = look;
+    let (epoch, paused) = (tables.epoch()?, tables.paused()?);
+    let show = |row: Stored| {
+        let phase = sight.phase(&row, epoch, &paused);
+        Shown::new(row, phase)
+    };
+    if let Some(which) = &filter.which {
+        let standing = match find(tables, which)? {
+            Some(row) => {
+                let attempt = tables.attempt(row.timer.place())?;
+                Some(shown(row, attempt))
+            }
+            None => None,
+        };
+        let found = standing.into_iter().chain(find_buried(tables, which)?);
+        return Ok((found.map(show).filter(|shown| filter.wants(shown)).collect(), None));
+    }
+    let (mut found, mut passed, mut stopped) = (Vec::new(), 0_u16, None);
+    let mut next = Some(filter.start());
+    while let (Some(Cursor { part, after }), None) = (next, stopped) {
+        if filter.limit == 0 {
+            return Ok((found, next));
+        }
+        // Notes a timer, and whether the page ends with it.
+        let mut pass = |found: &mut Vec<Shown>, at: Place, shown: Option<Shown>| {
+            passed += 1;
+            found.extend(shown.filter(|shown| filter.wants(shown)));
+            if found.len() < filter.limit && passed < store::PASSED {
+                return ControlFlow::Continue(());
+            }
+            stopped = Some(Cursor { part, after: at });
+            ControlFlow::Break(())
+        };
+        match part {
+            Part::Standing => {
+                let from = filter.from.map_or(i64::MIN, millis);
+                let after = if after.due_ms < from {
+                    Place { due_ms: from.saturating_sub(1), unique: u64::MAX }
+                } else {
+                    after
+                };
+                let until = filter.until.map_or(i64::MAX, millis);
+                tables.heads(after, &mut |at, head| {
+                    if at.due_ms >= until {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    let row = if filter.wants_kind(head.kind) { tables.row(at)? } else { None };
+                    let attempt = tables.attempt(at)?;
+                    Ok(pass(&mut found, at, row.map(|row| show(shown(row, attempt)))))
+                })?;
+            }
+            Part::Buried => {
+                let after = TimerId { due_ms: after.due_ms, unique: after.unique };
+                tables.buried(after, &mut |row| {
+                    let at = row.timer.id.place();
+                    pass(&mut found, at, Some(show(row)))
+                })?;
+            }
+            Part::Damaged => {
+                for shown in tables.damaged(after)? {
+                    let at = shown.timer.timer.place();
+                    if pass(&mut found, at, Some(shown)).is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        next = filter.next_part(part);
+    }
+    Ok((found, stopped))
+}
+
+/// Up to so many timers are counted one by one.
+const COUNTED: u64 = 100_000;
+
+/// Counts the first timers, by their due times. The others, if there are more, are all of kinds and phases as these are that are
+/// due last.
+pub(crate) fn tally<L: ReadTables>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
+    let (epoch, paused) = (tables.epoch()?, tables.paused()?);
+    let Counts { stored, begun, buried, .. } = tables.counts()?;
+    let mut tally = Tally::default();
+    let (mut counted, mut ahead) = (0, Vec::new());
+    tables.heads(Place::FIRST, &mut |at, head| {
+        if counted == COUNTED {
+            return Ok(ControlFlow::Break(()));
+        }
+        counted += 1;
+        let Some(row) = tables.row(at)? else { return Ok(ControlFlow::Continue(())) };
+        let attempt = tables.attempt(at)?;
+        let phase = sight.phase(&shown(row, attempt), epoch, &paused);
+        *tally.counts.entry((head.kind.to_owned(), phase)).or_default() += 1;
+        if counted > COUNTED / 2 {
+            ahead.push((head.kind.to_owned(), phase));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    // How many there are of each of these.
+    let grouped = |all: Vec<(String, Phase)>| {
+        all.into_iter().fold(BTreeMap::new(), |mut groups, of| {
+            *groups.entry(of).or_insert(0_u64) += 1;
+            groups
+        })
+    };
+    let more = (stored + begun).saturating_sub(counted);
+    let of_ahead = ahead.len().max(1) as u64;
+    for (of, count) in grouped(ahead) {
+        *tally.counts.entry(of).or_default() += more.saturating_mul(count) / of_ahead;
+    }
+    let mut dead = Vec::new();
+    tables.buried(TimerId { due_ms: i64::MIN, unique: 0 }, &mut |row| {
+        dead.push((row.kind, Phase::Buried));
+        if dead.len() as u64 == COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    let of_dead = dead.len().max(1) as u64;
+    tally.is_estimate = more > 0 || buried > of_dead;
+    for (of, count) in grouped(dead) {
+        tally.counts.insert(of, buried.saturating_mul(count) / of_dead);
+    }
+    Ok(tally)
 }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
-use timingwheel_calendar::{Cron, Once, Plan};
+use timingwheel_calendar::{Combine, Cron, Once, Plan};
 use timingwheel_durable::store::{
     Begun, Kinds, LARGEST_PAYLOAD, Near, NewTimer, Series, State, Store, Stored, ToBegin,
 };
@@ -79,6 +79,10 @@ in_every_store! {
     a_timer_whose_kind_has_no_handler_is_seen
     a_key_has_bounds_and_finds_its_timer
     a_payload_that_is_too_large_is_refused_alone_with_its_size
+    a_series_replaces_no_timer_that_is_none
+    a_save_that_replaces_tells_whether_the_old_handler_is_called
+    a_rule_whose_text_is_too_long_is_refused_in_one_line
+    a_number_that_is_not_finite_is_refused_when_it_is_saved
 }
 
 #[derive(Serialize, Deserialize)]
@@ -279,7 +283,10 @@ async fn runs_that_a_wrong_clock_or_other_zone_data_planned_are_planned_anew_at_
     let durable = noting(&store, &calls).await;
     until("they are planned anew", async || durable.stats().replanned == 3).await;
     for key in ["clock", "earlier", "afterwards"] {
-        assert_eq!(get(&durable, key).await.timer.due(), tomorrow, "{key}");
+        let found = get(&durable, key).await.timer;
+        assert_eq!(found.due(), tomorrow, "{key}");
+        // An instant that has run by a wrong clock does not run again under the same name.
+        assert_eq!(found.id().unique() == key.len() as u64, key != "clock", "{key}");
         let saved = durable.every(key, plan.clone(), &note("old")).save().await.expect("a save");
         assert!(matches!(saved, Saved::Kept(_)), "{key}: {saved:?}");
     }
@@ -328,6 +335,104 @@ async fn a_handler_saves_the_next_timer_under_its_own_key(store: impl Store + Cl
     let texts: Vec<String> = calls.lock().unwrap().iter().map(|(text, ..)| text.clone()).collect();
     assert_eq!(texts, ["a", "a+", "a++"]);
     assert_eq!(durable.get("k").await.expect("an answer"), None);
+    stop(durable).await;
+}
+
+async fn a_series_replaces_no_timer_that_is_none(store: impl Store + Clone) {
+    let calls = Calls::default();
+    let durable = noting(&store, &calls).await;
+    let (plan, _) = daily();
+    let is_refused = async |id: TimerId| {
+        let saved = durable.every("k", plan.clone(), &note("series")).save().await;
+        assert!(matches!(saved, Err(Error::KeyTaken(other)) if other == id), "{saved:?}");
+    };
+    let far = durable.at(later(1), &note("far")).key("k").save().await.expect("a save");
+    is_refused(far).await;
+    assert_eq!(get(&durable, "k").await.payload, b"\"far\"");
+    assert_eq!(durable.cancel("k").await.expect("an answer"), Cancelled::Removed);
+    let runs = durable.after(Duration::ZERO, &note("waits")).key("k").save().await.expect("a save");
+    called(&calls, 1).await;
+    is_refused(runs).await;
+    assert_eq!(durable.cancel("k").await.expect("an answer"), Cancelled::Running(1));
+    let saved = durable.every("k", plan.clone(), &note("series")).save().await.expect("a save");
+    assert!(matches!(saved, Saved::Follows { begun, .. } if begun == runs), "{saved:?}");
+    durable.stop(Duration::ZERO).await;
+}
+
+async fn a_save_that_replaces_tells_whether_the_old_handler_is_called(store: impl Store + Clone) {
+    let calls = Calls::default();
+    let durable = noting(&store, &calls).await;
+    let replaces = async |text: &str, due: Timestamp| {
+        durable.at(due, &note(text)).key("k").replace().save().await.expect("a save")
+    };
+    let first = replaces("first", later(1)).await;
+    let Saved::Stored(first) = first else { panic!("{first:?}") };
+    let second = replaces("waits", Timestamp::now()).await;
+    let Saved::Replaced { id: second, dropped } = second else { panic!("{second:?}") };
+    assert_eq!(dropped.id(), first);
+    called(&calls, 1).await;
+    let third = replaces("third", later(1)).await;
+    let Saved::Follows { id: third, begun } = third else { panic!("{third:?}") };
+    assert_eq!((begun, get(&durable, "k").await.timer.id()), (second, third));
+    // Whatever the moment, the answer is true.
+    durable.cancel("k").await.expect("an answer");
+    for number in 0..30 {
+        let old = durable.after(Duration::from_millis(20), &Note(format!("old {number}"))).key("k").save();
+        let old = old.await.expect("a save");
+        tokio::time::sleep(Duration::from_millis(15 + number % 10)).await;
+        let saved = replaces("new", later(1)).await;
+        durable.cancel("k").await.expect("an answer");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let is_called = async || {
+            until("it has ended", async || durable.stats().begun <= 1).await;
+            calls.lock().unwrap().iter().any(|(text, ..)| *text == format!("old {number}"))
+        };
+        match saved {
+            Saved::Replaced { dropped, .. } => {
+                assert!(dropped.id() == old && !is_called().await, "{saved:?}");
+            }
+            Saved::Follows { begun, .. } => assert!(begun == old && is_called().await, "{saved:?}"),
+            _ => assert!(is_called().await, "{saved:?}"),
+        }
+    }
+    durable.stop(Duration::ZERO).await;
+}
+
+async fn a_rule_whose_text_is_too_long_is_refused_in_one_line(store: impl Store + Clone) {
+    let durable = saver(&store).await;
+    let (plan, due) = daily();
+    let holidays = (1..4_000).map(|day| due + SignedDuration::from_hours(24 * day));
+    let plan = plan.except_at(holidays);
+    let length = plan.to_string().len();
+    let refused = durable.every("k", plan, &note("long")).save().await.expect_err("a refusal");
+    let expected = format!("a rule cannot be stored: a plan must be at most 65536 bytes long, got {length}");
+    assert!(matches!(refused, Error::Rule(_)) && refused.to_string() == expected, "{refused}");
+    stop(durable).await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Measured {
+    celsius: f64,
+    note: Option<String>,
+}
+
+impl Kind for Measured {
+    const KIND: &'static str = "measured";
+}
+
+async fn a_number_that_is_not_finite_is_refused_when_it_is_saved(store: impl Store + Clone) {
+    let durable = saver(&store).await;
+    let save = async |celsius: f64| durable.at(later(1), &Measured { celsius, note: None }).save().await;
+    for celsius in [f64::NAN, f64::INFINITY] {
+        let refused = save(celsius).await;
+        let Err(Error::Encode(error)) = &refused else { panic!("{refused:?}") };
+        assert!(
+            error.to_string().contains("NaN or infinite") && error.to_string().contains("f64"),
+            "{error}"
+        );
+    }
+    save(36.6).await.expect("`null` is what a missing note is");
+    assert_eq!(durable.count().await.expect("a count").stored, 1);
     stop(durable).await;
 }
 

@@ -1,8 +1,10 @@
 //! All tests that need no process or flags of their own, in one program: it is linked once.
 
+mod attempts;
 mod every_store;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod operate;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod promises;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,8 +10,12 @@ use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Tab
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use timingwheel::TimingWheel;
-use timingwheel_durable::store::Page;
-use timingwheel_durable::{Answer, Durable, Health, Kind, RedbError, RedbStore, Run, Symptom};
+use timingwheel_durable::store::{
+    Change, Counts, Ended, Near, NewTimer, Page, Removal, State, Store, ToBegin,
+};
+use timingwheel_durable::{
+    Answer, Durable, Filter, Health, Kind, Phase, RedbError, RedbStore, Run, Symptom, TimerId,
+};
 
 #[derive(Serialize, Deserialize)]
 struct Blob(String);
@@ -124,14 +129,61 @@ async fn a_file_of_a_newer_format_is_refused_and_left_as_it_is() {
         transaction.open_table(meta).unwrap().insert("format", format).unwrap();
         transaction.commit().unwrap();
     };
-    set(3);
+    set(4);
     let before = std::fs::read(&path).unwrap();
     let error = RedbStore::create(&path).unwrap_err();
-    assert!(matches!(error, RedbError::Newer { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, RedbError::Newer { found: 4, known: 3, .. }), "{error}");
     assert!(error.to_string().contains("timers.redb"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before, "byte for byte");
     set(1);
     RedbStore::create(&path).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_an_older_format_keeps_its_attempts_and_finds_its_buried_timers_by_their_keys() {
+    let folder = folder();
+    let path = folder.path().join("timers.redb");
+    let (runs, buried) = [1, 2].map(|unique| TimerId::new(Timestamp::from_second(1).unwrap(), unique)).into();
+    let kinds = Arc::new([Blob::KIND.to_owned()].into());
+    let ended = Ended {
+        timer: Near::from(buried),
+        attempt: 1,
+        version: 0,
+        change: Change::Bury { reason: "enough".into(), was_called: true, next: None },
+    };
+    {
+        let store = RedbStore::create(&path).unwrap();
+        let owner = store.join(Duration::ZERO, Arc::clone(&kinds)).await.unwrap();
+        let timer =
+            |id, key: &str| NewTimer { key: Some(key.into()), ..NewTimer::new(id, Blob::KIND, "\"a\"") };
+        store.save(vec![timer(runs, "runs"), timer(buried, "buried")]).await.unwrap();
+        let timers = vec![Near::from(runs), Near::from(buried)];
+        store.begin(owner, ToBegin { timers, kinds }).await.unwrap();
+        store.settle(owner, vec![ended]).await.unwrap();
+    }
+    // As a program of format 2 has left it.
+    let database = Database::create(&path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let meta: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+        transaction.open_table(meta).unwrap().insert("format", 2).unwrap();
+        let (now, before) = (TableDefinition::new("begun at"), TableDefinition::new("begun"));
+        let mut begun = transaction.open_table::<u128, (u64, u32)>(before).unwrap();
+        for entry in transaction.open_table::<u128, (u64, u32, i64)>(now).unwrap().iter().unwrap() {
+            let (at, (epoch, number, _)) = entry.map(|(at, begun)| (at.value(), begun.value())).unwrap();
+            begun.insert(at, (epoch, number)).unwrap();
+        }
+        transaction.delete_table(now).unwrap();
+        let keys: TableDefinition<'_, (&str, u128), ()> = TableDefinition::new("buried keys");
+        transaction.delete_table(keys).unwrap();
+    }
+    transaction.commit().unwrap();
+    drop(database);
+    let store = RedbStore::open(&path).unwrap();
+    let found = store.get("runs".into()).await.unwrap().unwrap();
+    assert_eq!((found.state, found.times.begun), (State::Begun { epoch: 1, attempt: 1 }, None));
+    assert_eq!(store.cancel("buried".into()).await.unwrap(), Removal::Removed(buried.into()));
+    assert_eq!(store.count().await.unwrap(), Counts { begun: 1, ..Counts::default() });
 }
 
 #[tokio::test]
@@ -249,6 +301,10 @@ async fn a_damaged_timer_is_kept_and_all_others_run() {
     let symptoms = Health::new(Duration::from_secs(90)).check(&durable.stats());
     assert_eq!(symptoms, [Symptom::Damaged(3)]);
     assert_eq!(durable.stats().done, 497);
+    let shown = durable.look(Filter::new()).await.unwrap().timers;
+    assert!(shown.len() == 3 && shown.iter().all(|shown| shown.phase == Phase::Damaged), "{shown:?}");
+    assert!(shown.iter().all(|shown| shown.damage.is_some() && shown.timer.timer.due() >= now), "{shown:?}");
+    assert_eq!(durable.look(Filter::new().phase(Phase::Damaged)).await.unwrap().timers, shown);
     durable.stop(Duration::from_secs(30)).await;
     drop(durable);
     let damaged: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");

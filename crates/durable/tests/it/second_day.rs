@@ -11,11 +11,14 @@ use timingwheel::TimingWheel;
 use timingwheel_calendar::Periodic;
 use timingwheel_durable::store::{Begun, NewTimer, Owner, Removal, Series, Store, ToBegin, Which};
 use timingwheel_durable::{
-    Answer, Backoff, Durable, Failure, Health, Kind, MemoryStore, Missed, Near, Page, Run, State, Symptom,
-    Taken, TimerId,
+    Answer, Backoff, Durable, Health, Kind, MemoryStore, Missed, Near, Page, Run, State, Symptom, Taken,
+    TimerId,
 };
+use tokio::sync::Notify;
 
-use crate::every_store::{Calls, Note, get, in_every_store, instance, kinds, note, noting, stop, until};
+use crate::every_store::{
+    Calls, Note, called, get, in_every_store, instance, kinds, note, noting, stop, until,
+};
 
 in_every_store! {
     crashes_do_not_use_up_the_tries_and_are_told_once_each
@@ -25,6 +28,7 @@ in_every_store! {
     a_timer_that_was_cancelled_while_it_ran_and_whose_process_died_is_removed_and_told
     a_buried_run_is_retried_while_its_series_lives_and_brings_no_cancelled_series_back
     a_long_error_is_cut
+    a_rule_that_becomes_unreadable_during_a_run_waits_and_is_seen_and_a_readable_one_goes_on
 }
 
 const CRASH: &str = "its process ended before it answered";
@@ -70,8 +74,8 @@ async fn crashes_do_not_use_up_the_tries_and_are_told_once_each(store: impl Stor
     until("it is buried", async || durable.stats().buried == 1).await;
     assert_eq!((durable.stats().attempts, durable.stats().crashes), (1, 1), "called once, after a crash");
     let buried = durable.list(Page { buried: true, ..Page::default() }).await.expect("a list");
-    let told = |attempt, error: &str| Failure { attempt, error: error.to_owned() };
-    assert_eq!(buried[0].failures, [told(1, CRASH), told(2, CRASH), told(3, CRASH), told(4, "no paper")]);
+    let told = buried[0].failures.iter().map(|failure| (failure.attempt, failure.error.as_str()));
+    assert_eq!(told.collect::<Vec<_>>(), [(1, CRASH), (2, CRASH), (3, CRASH), (4, "no paper")]);
     assert_eq!((buried[0].attempts, buried[0].crashes), (4, 3));
     stop(durable).await;
 }
@@ -199,6 +203,43 @@ async fn a_buried_run_is_retried_while_its_series_lives_and_brings_no_cancelled_
     }
     until("nothing follows", async || durable.count().await.expect("a count") == Default::default()).await;
     stop(durable).await;
+}
+
+async fn a_rule_that_becomes_unreadable_during_a_run_waits_and_is_seen_and_a_readable_one_goes_on(
+    store: impl Store + Clone,
+) {
+    let (calls, end) = (Calls::default(), Arc::new(Notify::new()));
+    let (noted, wait) = (calls.clone(), end.clone());
+    let builder = instance(&store).on(move |Note(text): Note, run: Run| {
+        noted.lock().unwrap().push((text, run.attempt, run.scheduled()));
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            Ok(Answer::Done)
+        }
+    });
+    let durable = builder.start().await.expect("a start");
+    let each = || Periodic::seconds(1, Timestamp::now());
+    durable.every("k", each(), &note("old")).save().await.expect("a save");
+    called(&calls, 1).await;
+    // By a program whose machine knows the zone.
+    let series = Series::new("cron * * * * * in Mars/Olympus".into(), Missed::once());
+    let saved = NewTimer { series: Some(series), replaces: true, ..plain("far") };
+    store.save(vec![saved]).await.unwrap_or_else(|error| panic!("{error}"));
+    end.notify_one();
+    let is_seen = async || {
+        let seen = durable.stats().unhandled.and_then(|unhandled| unhandled.rule);
+        seen.is_some_and(|why| why.contains("Mars/Olympus"))
+    };
+    until("the next run is seen", is_seen).await;
+    until("it is given back", async || get(&durable, "k").await.state == State::Stored).await;
+    let waits = get(&durable, "k").await;
+    assert_eq!((waits.payload.as_slice(), waits.attempts), (&b"\"far\""[..], 0), "it is not over");
+    assert_eq!((calls.lock().unwrap().len(), durable.stats().done, durable.stats().buried), (1, 1, 0));
+    durable.every("k", each(), &note("new")).save().await.expect("a save");
+    called(&calls, 2).await;
+    assert_eq!(calls.lock().unwrap()[1].0, "new");
+    durable.stop(Duration::ZERO).await;
 }
 
 async fn a_long_error_is_cut(store: impl Store + Clone) {

@@ -205,7 +205,8 @@ impl Db {
             self.save_new(timer);
             return Saved::Stored(id);
         };
-        if !timer.replaces {
+        let is_plain = old.series.is_none() && !old.ending;
+        if !timer.replaces || (timer.series.is_some() && is_plain) {
             return Saved::KeyTaken(old.timer.id());
         }
         let runs = self.runs(&old);

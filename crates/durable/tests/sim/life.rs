@@ -481,7 +481,11 @@ async fn save(
     ) -> Result<TimerId, Error> {
         let order = Order::<K, true>::new(job.clone(), job.is_new);
         let saving = durable.at(due, &order).key(key(held));
-        if replaces { saving.replace().save().await } else { saving.save().await }
+        if !replaces {
+            return saving.save().await;
+        }
+        let saved = saving.replace().save().await?;
+        Ok(saved.id().expect("the timer is stored"))
     }
     match job.kind {
         0 => of::<0>(durable, held, due, replaces, job).await,

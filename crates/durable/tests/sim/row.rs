@@ -1,6 +1,6 @@
 //! A timer, as the tables of the simulated database have it.
 
-use timingwheel_durable::store::{Failure, Near, NewTimer, Series, State, Stored};
+use timingwheel_durable::store::{Failure, Near, NewTimer, Series, State, Stored, Times};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -53,6 +53,7 @@ impl Row {
             ending: self.ending,
             version: self.version,
             state,
+            times: Times::default(),
         }
     }
 
@@ -65,7 +66,7 @@ impl Row {
     }
 
     pub(crate) fn note(&mut self, attempt: u32, error: Option<String>) {
-        self.failures.extend(error.map(|error| Failure { attempt, error }));
+        self.failures.extend(error.map(|error| Failure { attempt, error, at: None }));
         self.failures = self.failures.split_off(self.failures.len().saturating_sub(10));
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal,
-    Renewed, Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Paused,
+    Removal, Renewed, Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
 };
 use timingwheel_durable::{Place, TimerId};
 use tokio::sync::{Notify, Semaphore};
@@ -494,6 +494,7 @@ impl Store for Client {
             clock: None,
             first_due: None,
             low: None,
+            paused: Paused::new(),
             taken: 0,
             shards: (0, 0),
         };
@@ -539,6 +540,7 @@ impl Store for Client {
             clock: Some(timestamp(lease.now_ms)),
             first_due: lease.first_due,
             low: lease.low.map(timestamp),
+            paused: Paused::new(),
             taken: lease.taken,
             shards: if works { (count, 64) } else { (0, 0) },
         })

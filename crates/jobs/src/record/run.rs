@@ -158,7 +158,7 @@ impl<K: Key, W: Work> Record<K, W> {
         let (joins, code, table) = (mem::take(&mut state.joins), state.code.take(), state.table.take());
         drop(state);
         if over == JobState::Panicked {
-            crate::note_panic();
+            self.wheel.note_panic();
             #[cfg(feature = "tracing")]
             tracing::error!(parent: &self.span, "a job panicked");
         }

@@ -4,6 +4,7 @@
 mod bound;
 mod ends;
 mod keys;
+mod limit;
 mod model;
 mod moves;
 mod panics;
@@ -13,9 +14,7 @@ mod runs;
 mod schedules;
 mod threads;
 
-use std::cell::RefCell;
 use std::hash::Hash;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -27,6 +26,8 @@ use timingwheel_jobs::{
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
+
+use crate::limit::limit_this_test;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
@@ -45,29 +46,8 @@ fn rest(delay: Duration) -> FixedDelay {
     FixedDelay::new(delay).starting_after(delay)
 }
 
-/// How long a test may take on the real clock.
-const LIMIT: Duration = Duration::from_secs(120);
-
-thread_local! {
-    /// Dropped as the thread of a test ends, or as it makes another wheel.
-    static WATCHED: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
-}
-
-/// Ends the process if this thread is still there after [`LIMIT`], and has made no other wheel.
-fn watch_this_test() {
-    let (watched, gone) = channel();
-    WATCHED.set(Some(watched));
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    thread::spawn(move || {
-        if gone.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{name} waits for ever");
-            std::process::abort();
-        }
-    });
-}
-
 fn wheel() -> TimingWheel {
-    watch_this_test();
+    limit_this_test();
     TimingWheel::new()
 }
 
@@ -78,7 +58,7 @@ async fn panics(text: &'static str) {
 
 /// On the real clock; 0 workers stand for the current-thread runtime.
 fn runtime(workers: usize) -> Runtime {
-    watch_this_test();
+    limit_this_test();
     match workers {
         0 => Builder::new_current_thread().enable_all().build().unwrap(),
         _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
@@ -87,12 +67,12 @@ fn runtime(workers: usize) -> Runtime {
 
 /// A wheel in which each timer that is armed drops the waker that a dropped one has left.
 fn one_shard() -> TimingWheel {
-    watch_this_test();
+    limit_this_test();
     TimingWheel::builder().shards(1).build().unwrap()
 }
 
 fn bounded(max_pending: usize) -> TimingWheel {
-    watch_this_test();
+    limit_this_test();
     TimingWheel::builder().max_pending(max_pending).build().unwrap()
 }
 

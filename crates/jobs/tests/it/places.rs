@@ -8,7 +8,7 @@ use timingwheel_jobs::{FixedRate, JobState, Jobs, LastRun, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
-use crate::{DAY, ms, rate, runtime, state, stop, watch_this_test, wheel};
+use crate::{DAY, limit_this_test, ms, rate, runtime, state, stop, wheel};
 
 type Order = Arc<Mutex<Vec<&'static str>>>;
 
@@ -156,7 +156,7 @@ fn the_end_of_a_runtime_ends_any_number_of_jobs_that_wait_for_a_place() {
             runtime.block_on(async { sleep(ms(1)).await });
         }
         drop(runtime);
-        watch_this_test();
+        limit_this_test();
         assert_eq!(jobs.running_and_queued(), (0, 0));
         let stopped = stop(&jobs);
         assert!(stopped.iter().all(|job| job.info.state == JobState::CouldNotRun));

@@ -57,6 +57,7 @@ async fn refused(
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_given_back_and_changes_nothing() {
     for reason in ["full", "ended", "shut down"] {
+        crate::limit::limit_this_test();
         let wheel = TimingWheel::builder().name("rpc").max_pending(1).build().unwrap();
         let (jobs, ran) = (Jobs::new(&wheel), Arc::new(AtomicUsize::new(0)));
         jobs.try_run_after(1, DAY, async {}).unwrap();

@@ -9,7 +9,7 @@ use timingwheel_purgatory::{Purgatory, Watch, WatchError};
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready};
 
-use crate::{DAY, Level, counts, ms, never, purgatory};
+use crate::{DAY, Level, bounded, counts, ms, never, purgatory, wheel};
 
 fn is_shutdown(error: WatchError) -> bool {
     matches!(error, WatchError::CouldNotRun(reason) if reason.is_shutdown())
@@ -17,7 +17,7 @@ fn is_shutdown(error: WatchError) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_learns_that_its_wheel_ends_as_it_is_watched() {
-    let wheel = TimingWheel::new();
+    let wheel = wheel();
     let (ends, mut tries) = (wheel.clone(), 0);
     let watch = Purgatory::new(&wheel).watch(["key"], DAY, move || {
         tries += 1;
@@ -32,7 +32,7 @@ async fn an_operation_learns_that_its_wheel_ends_as_it_is_watched() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wheel_that_is_full_refuses_operations_that_do_not_hold() {
-    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let wheel = bounded();
     let purgatory = Purgatory::new(&wheel);
     let mut first = spawn(purgatory.watch(["key"], DAY, never));
     assert_pending!(first.poll());
@@ -50,24 +50,46 @@ async fn when_the_last_handle_is_gone_an_operation_still_expires() {
     assert_eq!(watch.await, Err(WatchError::Expired));
 }
 
+/// As in a `select!` that goes on with something else.
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_was_polled_expires_though_nobody_polls_it_again() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let mut watch = spawn(purgatory.watch(["key"], ms(10), level.at_least(1)));
+    assert_pending!(watch.poll());
+    tokio::time::sleep(ms(20)).await;
+    assert_eq!((counts(&purgatory), level.conditions(), watch.is_woken()), ((0, 0), 0, true));
+    assert_eq!(assert_ready!(watch.poll()), Err(WatchError::Expired));
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 #[test]
-fn an_operation_learns_of_the_end_of_its_wheel_wherever_that_comes_from_polled_or_not() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ends: [fn(tokio::runtime::Runtime, &TimingWheel); 2] =
-        [|_runtime, wheel| assert_eq!(wheel.shutdown(), 1), |runtime, _wheel| drop(runtime)];
+fn where_a_wheel_ends_outside_its_runtime_operations_end_and_no_condition_runs() {
+    let ends: [fn(tokio::runtime::Runtime, &TimingWheel); 3] = [
+        |_runtime, wheel| assert_eq!(wheel.shutdown(), 1),
+        |_runtime, wheel| {
+            runtime().block_on(async {
+                assert_eq!(wheel.shutdown(), 1);
+                tokio::time::sleep(ms(1)).await;
+            });
+        },
+        |runtime, _wheel| drop(runtime),
+    ];
     for (end, is_polled) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let (runtime, level) = (runtime(), Level::default());
-        let wheel = runtime.block_on(async { TimingWheel::new() });
+        let wheel = runtime.block_on(async { wheel() });
         let purgatory = Purgatory::new(&wheel);
         let mut watch = spawn(purgatory.watch(["key"], DAY, level.at_least(1)));
         if is_polled {
             assert_pending!(watch.poll());
         }
+        assert_eq!(level.tries(), 2);
         end(runtime, &wheel);
-        // Its task is to try it, if there is one.
-        assert_eq!((watch.is_woken(), purgatory.delayed()), (is_polled, usize::from(is_polled)));
+        assert_eq!((watch.is_woken(), purgatory.delayed()), (is_polled, 0));
         assert!(is_shutdown(assert_ready!(watch.poll()).unwrap_err()));
-        assert_eq!((counts(&purgatory), level.conditions()), ((0, 0), 0));
+        assert_eq!((counts(&purgatory), level.conditions(), level.tries()), ((0, 0), 0, 0));
     }
 }
 
@@ -119,8 +141,6 @@ async fn handles_and_futures_can_be_sent_shown_and_told_apart() {
     let text = format!("{purgatory:?}");
     assert!(text.starts_with("Purgatory {") && text.contains("watched: 1, delayed: 1"), "{text}");
     assert!(format!("{watch:?}").starts_with("Watch { state: \"watched\""));
-    let _cancelled = purgatory.watch(["other"], DAY, never);
-    assert_eq!(format!("{:?}", purgatory.cancel_and_list("other")), r#"[Cancelled(["other"])]"#);
     assert!(!watch.is_terminated());
     assert!((&mut watch).await.is_err());
     assert!(watch.is_terminated());

@@ -1,8 +1,10 @@
 //! `Purgatory`: operations that wait for a condition under keys. On tokio's paused clock, but for what threads race
-//! for.
+//! for. Each test makes its wheel by a helper from here, which limits the test's time.
 
 mod checks;
 mod ends;
+#[path = "../../../jobs/tests/it/limit.rs"]
+mod limit;
 mod locks;
 mod model;
 mod operations;
@@ -19,9 +21,9 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use timingwheel_purgatory::{Purgatory, Watch};
 
+use crate::limit::limit_this_test;
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Ends a test that would hang.
-const HANG_GUARD: Duration = Duration::from_secs(60);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -67,8 +69,19 @@ fn never() -> Option<()> {
     None
 }
 
+fn wheel() -> TimingWheel {
+    limit_this_test();
+    TimingWheel::new()
+}
+
+/// With a place for one timer.
+fn bounded() -> TimingWheel {
+    limit_this_test();
+    TimingWheel::builder().max_pending(1).build().unwrap()
+}
+
 fn purgatory<K>() -> Purgatory<K> {
-    Purgatory::new(&TimingWheel::new())
+    Purgatory::new(&wheel())
 }
 
 /// The numbers of places taken and of operations pending.

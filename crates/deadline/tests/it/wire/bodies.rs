@@ -10,13 +10,13 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::channel::{Channel, Sender};
 use timingwheel::TimingWheel;
-use timingwheel_deadline::wire::{ClientLayer, Header, InTime, ServerLayer};
+use timingwheel_deadline::wire::{ClientLayer, Error, Header, InTime, ServerLayer};
 use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{millis, request};
+use super::{ended, millis, request};
 use crate::ms;
 
 type Bytes = std::collections::VecDeque<u8>;
@@ -53,9 +53,9 @@ impl Body for Left {
 }
 
 /// The frames of a body until its trailers or its error, each as its first byte.
-async fn frames<B: Body<Data = Bytes, Error = tower::BoxError> + Unpin>(
+async fn frames<B: Body<Data = Bytes, Error = Error> + Unpin>(
     body: &mut B,
-) -> (Vec<u8>, Result<Option<http::HeaderMap>, tower::BoxError>) {
+) -> (Vec<u8>, Result<Option<http::HeaderMap>, Error>) {
     let mut found = Vec::new();
     loop {
         match body.frame().await {
@@ -92,7 +92,7 @@ async fn a_servers_body_has_the_deadline_and_ends_with_it() {
                 (&"4".parse().unwrap(), &"the deadline has passed".parse().unwrap())
             );
         } else {
-            assert_eq!(end.unwrap_err().downcast_ref(), Some(&Ended::Passed));
+            assert_eq!(ended(end), Ended::Passed);
         }
         assert!(body.is_end_stream() && body.frame().await.is_none(), "and no more");
     }
@@ -120,7 +120,7 @@ async fn a_clients_body_ends_with_the_deadline_and_the_servers_is_dropped() {
         assert_eq!((found, start.elapsed()), (vec![7], ms(100)));
         match end {
             Ok(trailers) => assert_eq!(trailers.unwrap()["grpc-status"], "4"),
-            Err(error) => assert_eq!((is_grpc(&header), error.downcast_ref()), (false, Some(&Ended::Passed))),
+            error => assert_eq!((is_grpc(&header), ended(error)), (false, Ended::Passed)),
         }
         assert!(sender.send_data(vec![8].into()).await.is_err(), "what comes after that is dropped");
     }
@@ -135,11 +135,40 @@ async fn a_body_that_always_has_something_ends_all_the_same() {
     }
     tokio::time::advance(ms(100)).await;
     let error = body.frame().await.unwrap().unwrap_err();
-    assert_eq!(
-        (error.downcast_ref(), error.to_string()),
-        (Some(&Ended::Passed), "the deadline has passed".into())
-    );
-    assert!(error.source().is_none(), "told once");
+    assert_eq!(error.to_string(), "the deadline has passed");
+    assert!(std::error::Error::source(&error).is_none(), "told once");
+}
+
+/// A body that fails or ends while it is polled, as the deadline ends at that moment.
+struct BreaksOff(bool);
+
+impl Body for BreaksOff {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        Deadline::current().unwrap().cancel();
+        Poll::Ready(self.0.then_some(Err("reset")))
+    }
+}
+
+/// As when the stream is reset because the request's body has ended with the deadline too.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_breaks_off_because_of_the_deadline_ends_as_by_the_deadline() {
+    for (header, fails) in [(Header::Grpc, true), (Header::Grpc, false), (millis(), true)] {
+        let answers = service_fn(move |_: Request<String>| async move {
+            Ok::<_, Infallible>(Response::new(BreaksOff(fails)))
+        });
+        let client = ClientLayer::new(header.clone()).layer(answers);
+        let call = TimingWheel::new().deadline_in(ms(100)).scope(client.oneshot(request("x-other", "")));
+        match frames(&mut call.await.unwrap().into_body()).await.1 {
+            Ok(trailers) => assert_eq!(trailers.expect("trailers")["grpc-status"], "1"),
+            error => assert_eq!((is_grpc(&header), ended(error)), (false, Ended::Cancelled)),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

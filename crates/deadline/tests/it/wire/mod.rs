@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use http::header::HeaderName;
 use http::{Request, Response};
-use timingwheel_deadline::Deadline;
-use timingwheel_deadline::wire::Header;
+use timingwheel_deadline::wire::{Error, Header};
+use timingwheel_deadline::{Deadline, Ended};
 
 const HEADER: HeaderName = HeaderName::from_static("x-time-left");
 
@@ -42,4 +42,13 @@ fn found<B>(response: &Response<B>) -> Option<Duration> {
 fn echo(request: Request<String>) -> Ready<Result<Response<String>, Infallible>> {
     let values = request.headers().get_all(HEADER).iter();
     ready(Ok(Response::new(values.map(|value| value.to_str().unwrap()).collect::<Vec<_>>().join(" and "))))
+}
+
+/// Why a deadline ended a call or a body.
+fn ended<T>(result: Result<T, Error>) -> Ended {
+    match result {
+        Err(Error::Ended(ended)) => ended,
+        Err(Error::Failed(error)) => panic!("it failed: {error}"),
+        Ok(_) => panic!("it was not ended"),
+    }
 }

@@ -11,9 +11,10 @@ begin
         select p.oid::regprocedure from pg_catalog.pg_proc p
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
-            'begin_timers', 'cancel_one', 'cancel_timer', 'crash', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
+            'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
             'instance', 'join_instance', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'locked', 'move_one', 'move_timer',
-            'next_number', 'note_crash', 'remove_the_dead', 'renew', 'runs', 'save', 'save_among_others', 'save_one',
+            'next_number', 'note_crash', 'now_ms', 'number_of', 'pause_kind', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
+            'runs', 'save', 'save_among_others', 'save_one',
             'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
         )
     loop
@@ -116,34 +117,48 @@ set enable_seqscan = off as $$
     end
 $$;
 
--- Whether the owner of a shard has no handler for a kind. Then a helper begins these timers: see `helps`.
-create function timingwheel.lacks(p_shard smallint, p_kind text) returns boolean language sql stable
+-- Whether the owner of a shard has no handler for a kind, or cannot read rules of its series. Then a helper begins these timers:
+-- see `helps`.
+create function timingwheel.lacks(p_shard smallint, p_kind text, p_is_series boolean) returns boolean language sql stable
 set enable_seqscan = off as $$
     select exists (
         select from timingwheel.shards s join timingwheel.instances o on o.epoch = s.epoch
-        where s.shard = p_shard and p_kind <> all(coalesce(o.kinds, '{}'))
+        where s.shard = p_shard
+            and (p_kind <> all(coalesce(o.kinds, '{}')) or (p_is_series and p_kind = any(o.unread)))
     )
 $$;
 
--- The shards of other instances in which this one helps: their owners have no handler for these kinds, and of the instances that
--- have one, this is the one whose turn it is. Two may take it for theirs for a moment; then the begin decides.
-create function timingwheel.helps(p_epoch bigint) returns table (shard smallint, kinds text[]) language sql stable
+-- The shards of other instances in which this one helps: their owners have no handler for these kinds, or cannot read rules of
+-- these kinds of series. Of the instances that can, this is the one whose turn it is. Two may take it for theirs for a moment;
+-- then the begin decides.
+create function timingwheel.helps(p_epoch bigint) returns table (shard smallint, kinds text[], of_series text[])
+language sql stable
 set jit = off as $$
     with lacking as (
-        select o.epoch, k.kind
+        select o.epoch, k.kind, false as is_series
         from timingwheel.instances me
         -- Mostly all are alike, and this ends here.
         join timingwheel.instances o on o.works and o.kinds is distinct from me.kinds
         cross join lateral unnest(me.kinds) as k (kind)
         where me.epoch = p_epoch and o.epoch <> p_epoch and k.kind <> all(coalesce(o.kinds, '{}'))
+        union all
+        select o.epoch, k.kind, true
+        from timingwheel.instances me
+        join timingwheel.instances o on o.works and o.unread <> '{}'
+        cross join lateral unnest(o.unread) as k (kind)
+        where me.epoch = p_epoch and o.epoch <> p_epoch and k.kind = any(me.kinds) and k.kind <> all(me.unread)
     ), able as (
-        select l.kind, count(*) as total, count(*) filter (where i.epoch < p_epoch) as rank
-        from (select distinct kind from lacking) l join timingwheel.instances i on l.kind = any(i.kinds)
-        group by l.kind
+        select l.kind, l.is_series, count(*) as total, count(*) filter (where i.epoch < p_epoch) as rank
+        from (select distinct kind, is_series from lacking) l
+        join timingwheel.instances i
+            on l.kind = any(i.kinds) and not (l.is_series and l.kind = any(i.unread))
+        group by l.kind, l.is_series
     )
-    select s.shard, array_agg(l.kind)
+    select
+        s.shard, coalesce(array_agg(l.kind) filter (where not l.is_series), '{}'),
+        coalesce(array_agg(l.kind) filter (where l.is_series), '{}')
     from lacking l
-    join able a on a.kind = l.kind
+    join able a on a.kind = l.kind and a.is_series = l.is_series
     join timingwheel.shards s on s.epoch = l.epoch
     where s.shard % a.total = a.rank
     group by s.shard
@@ -178,11 +193,11 @@ begin
 end $$;
 
 -- Renews the lease of an instance, and removes instances that were silent for too long. `helps`: the shards in which it helps;
--- `is_helped`: others have handlers for kinds for which it has none. With `p_from`, `first_due` is the first due time from then
+-- `is_helped`: others have handlers for kinds for which it has none, or may read what it cannot, which are series of `p_unread`. With `p_from`, `first_due` is the first due time from then
 -- on. It does not scan from the beginning: while an old transaction is open, that would read all dead rows, and the lease would
 -- wait. `p_low`: no timer of its shards is due before; `low` is the least that was noted for the shards that it has now.
 create function timingwheel.renew(
-    p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint, p_low bigint,
+    p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint, p_low bigint, p_unread text[],
     out oldest int, out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
     out first_due bigint, out helps smallint[], out is_helped boolean, out low bigint
 ) language plpgsql set jit = off set enable_seqscan = off as $$
@@ -194,6 +209,10 @@ begin
     alive := found;
     if not alive then
         return;
+    end if;
+    update timingwheel.instances set unread = p_unread where epoch = p_epoch and unread <> p_unread;
+    if found then
+        perform pg_notify('timingwheel', 'shares');
     end if;
     if exists (select from timingwheel.instances where expires_at < clock_timestamp())
         or (
@@ -207,7 +226,7 @@ begin
     end if;
     shards := array(select s.shard from timingwheel.shards s where s.epoch = p_epoch order by s.shard);
     helps := array(select h.shard from timingwheel.helps(p_epoch) h order by h.shard);
-    is_helped := exists (
+    is_helped := cardinality(p_unread) > 0 or exists (
         select from timingwheel.instances me join timingwheel.instances i on i.works and i.kinds is distinct from me.kinds
         where me.epoch = p_epoch and not i.kinds <@ me.kinds
     );
@@ -219,10 +238,11 @@ begin
     -- Noted once a minute, and never waited for.
     with noted as (
         select s.shard from timingwheel.shards s
-        where s.epoch = p_epoch and (s.low_ms is null or s.low_ms not between p_low - 60000 and p_low)
+        where s.epoch = p_epoch and p_low is not null
+            and (s.low_ms is null or s.low_ms not between p_low - 60000 and p_low)
         for no key update skip locked
     )
-    update timingwheel.shards s set low_ms = p_low from noted n where s.shard = n.shard and p_low is not null;
+    update timingwheel.shards s set low_ms = p_low from noted n where s.shard = n.shard;
     low := (
         select case when count(s.low_ms) = count(*) then min(s.low_ms) end
         from timingwheel.shards s where s.shard = any(shards || helps)
@@ -266,6 +286,7 @@ begin
         update timingwheel.timers t
         set begun_by = null, crashes = t.crashes + 1,
             failed = timingwheel.last_ten(t.failed || t.attempts),
+            failed_ms = timingwheel.last_ten(t.failed_ms || t.begun_ms),
             errors = timingwheel.last_ten(t.errors || timingwheel.crash())
         from begun b where t.ctid = b.place and not b.ending
         returning 1
@@ -317,6 +338,7 @@ create function timingwheel.note_crash(p_old timingwheel.timers) returns void la
 set enable_seqscan = off as $$
     update timingwheel.timers
     set begun_by = null, crashes = crashes + 1, failed = timingwheel.last_ten(failed || attempts),
+        failed_ms = timingwheel.last_ten(failed_ms || begun_ms),
         errors = timingwheel.last_ten(errors || timingwheel.crash())
     where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number and begun_by is not null
 $$;
@@ -346,7 +368,7 @@ $$;
 -- One timer under a key. `p_over`: the rule of its series is over, so only a series that has the key is changed. Answers,
 -- and names the timer that had the key:
 --   0 stored
---   1 the key is taken by it
+--   1 the key is taken by it: nothing may replace it, or a series would replace a timer that is none
 --   2 stored in place of it
 --   3 it is this series
 --   4 it is this series, and was updated; it has begun or keeps its place
@@ -396,7 +418,7 @@ begin
         due := v_old.due_ms;
         first := v_old.first_ms;
         num := v_old.number;
-        if not p_replaces then
+        if not p_replaces or (p_rule is not null and v_old.rule is null and not v_old.ending) then
             answer := 1;
             return;
         end if;
@@ -458,14 +480,19 @@ begin
     return query
     select s.shard, t.due_ms, t.number, t.first_ms, t.wanted, t.ahead
     from (
-        select o.shard, null::text[] as kinds from timingwheel.shards o where o.epoch = p_epoch
+        select o.shard, null::text[] as kinds, null::text[] as of_series
+        from timingwheel.shards o where o.epoch = p_epoch
         union all
-        select h.shard, h.kinds from timingwheel.helps(p_epoch) h
+        select h.shard, h.kinds, h.of_series from timingwheel.helps(p_epoch) h
     ) s cross join lateral (
         (
             select
                 m.due_ms, m.number, m.first_ms,
-                m.kind = any(p_kinds) and (s.kinds is null or m.kind = any(s.kinds))
+                m.kind = any(p_kinds)
+                    and (
+                        s.kinds is null or m.kind = any(s.kinds)
+                        or (m.rule is not null and m.kind = any(s.of_series))
+                    )
                     and (m.begun_by is null or m.begun_by <> all(v_alive)) as wanted,
                 false as ahead
             from timingwheel.timers m
@@ -527,7 +554,7 @@ begin
                 and m.first_ms = a.first and m.kind = any(p_kinds)
                 and (
                     m.shard = any(v_mine)
-                    or (v_is_one and (m.begun_by = p_epoch or timingwheel.lacks(m.shard, m.kind)))
+                    or (v_is_one and (m.begun_by = p_epoch or timingwheel.lacks(m.shard, m.kind, m.rule is not null)))
                 )
                 and (m.begun_by is null or m.begun_by = p_epoch or not timingwheel.lives(m.begun_by))
             for update skip locked
@@ -544,6 +571,10 @@ begin
         set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int,
             crashes = t.crashes + f.has_crashed::int,
             failed = case when f.has_crashed then timingwheel.last_ten(t.failed || t.attempts) else t.failed end,
+            failed_ms = case
+                when f.has_crashed then timingwheel.last_ten(t.failed_ms || t.begun_ms) else t.failed_ms
+            end,
+            begun_ms = case when t.begun_by = p_epoch then t.begun_ms else timingwheel.now_ms() end,
             errors = case
                 when f.has_crashed then timingwheel.last_ten(t.errors || timingwheel.crash()) else t.errors
             end
@@ -579,7 +610,7 @@ begin
             and (
                 t.begun_by = p_epoch
                 or (
-                    (s.epoch = p_epoch or timingwheel.lacks(t.shard, t.kind))
+                    (s.epoch = p_epoch or timingwheel.lacks(t.shard, t.kind, t.rule is not null))
                     and (t.begun_by is null or t.begun_by <> all(v_others))
                 )
             )
@@ -621,14 +652,16 @@ end $$;
 -- settled before; 3 it was changed; 4 somebody has locked the timer, and nothing was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
-    p_error text, p_put_due bigint, p_put_first bigint, p_put_attempts int, p_rule text, p_missed text,
-    p_standing text, p_waits boolean
+    p_error text, p_put_due bigint, p_put_first bigint, p_put_number bigint, p_put_attempts int, p_rule text,
+    p_missed text, p_standing text, p_waits boolean
 ) returns int language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
     v_shard smallint := timingwheel.shard_of(p_number);
     v_failed int[];
+    v_failed_ms bigint[];
     v_errors text[];
+    v_is_same boolean := p_put_first = p_first and p_put_number = p_number;
 begin
     if p_waits then
         perform from timingwheel.timers
@@ -654,40 +687,46 @@ begin
     end if;
     if p_error is not null and p_change <> 3 then
         v_failed := timingwheel.last_ten(v_old.failed || p_attempt);
+        v_failed_ms := timingwheel.last_ten(v_old.failed_ms || timingwheel.now_ms());
         v_errors := timingwheel.last_ten(v_old.errors || p_error);
     else
         v_failed := v_old.failed;
+        v_failed_ms := v_old.failed_ms;
         v_errors := v_old.errors;
     end if;
     if p_change >= 2 then
         insert into timingwheel.buried (
-            first_ms, number, attempts, crashes, kind, key, rule, missed, standing, failed, errors, payload, reason
+            first_ms, number, attempts, crashes, kind, key, rule, missed, standing, failed, errors, payload, reason,
+            failed_ms, made_ms
         )
         values (
             v_old.first_ms, v_old.number, v_old.attempts - (p_change = 3)::int, v_old.crashes, v_old.kind, v_old.key, v_old.rule, v_old.missed,
-            v_old.standing, v_failed, v_errors, v_old.payload, p_error
+            v_old.standing, v_failed, v_errors, v_old.payload, p_error, v_failed_ms, v_old.made_ms
         )
         on conflict (first_ms, number) do update set
             attempts = excluded.attempts, crashes = excluded.crashes, kind = excluded.kind, key = excluded.key, rule = excluded.rule,
             missed = excluded.missed, standing = excluded.standing, failed = excluded.failed,
-            errors = excluded.errors, payload = excluded.payload, reason = excluded.reason;
+            errors = excluded.errors, payload = excluded.payload, reason = excluded.reason,
+            failed_ms = excluded.failed_ms, made_ms = excluded.made_ms, buried_ms = excluded.buried_ms;
     end if;
     if p_put_due is null then
         delete from timingwheel.timers where shard = v_shard and due_ms = p_due and number = p_number;
     else
         -- The next occurrence has another name, and no failures.
         update timingwheel.timers
-        set due_ms = p_put_due, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
-            crashes = case when p_put_first = p_first then crashes else 0 end,
-            failed = case when p_put_first = p_first then v_failed end,
-            errors = case when p_put_first = p_first then v_errors end,
+        set shard = timingwheel.shard_of(p_put_number), due_ms = p_put_due, number = p_put_number, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
+            crashes = case when v_is_same then crashes else 0 end,
+            failed = case when v_is_same then v_failed end,
+            failed_ms = case when v_is_same then v_failed_ms end,
+            errors = case when v_is_same then v_errors end,
             rule = p_rule, missed = p_missed, standing = p_standing
         where shard = v_shard and due_ms = p_due and number = p_number;
     end if;
     return 1;
 end $$;
 
--- Removes one timer, by its name or its key. Answers: 0 there is none; 1 removed; 2 it has begun, and nothing follows.
+-- Removes one timer, by its name or its key; if there is none, the buried ones. Answers: 0 there is none; 1 removed; 2 it has
+-- begun, and nothing follows. Who may not see buried timers removes none.
 create function timingwheel.cancel_one(
     p_first bigint, p_number bigint, p_key text,
     out answer int, out due bigint, out first bigint, out num bigint, out attempt int
@@ -698,6 +737,22 @@ begin
     v_old := timingwheel.locked(p_first, p_number, p_key);
     answer := 0;
     if v_old.shard is null then
+        if not (
+            has_table_privilege('timingwheel.buried', 'select') and has_table_privilege('timingwheel.buried', 'delete')
+        ) then
+            return;
+        end if;
+        if p_key is not null then
+            select first_ms, number into first, num from timingwheel.buried where key = p_key
+            order by first_ms, number limit 1;
+        else
+            select first_ms, number into first, num from timingwheel.buried where first_ms = p_first and number = p_number;
+        end if;
+        if found then
+            answer := 1;
+            due := first;
+            delete from timingwheel.buried where key = p_key or (first_ms = first and number = num);
+        end if;
         return;
     end if;
     due := v_old.due_ms;
@@ -712,6 +767,8 @@ begin
         answer := 2;
         update timingwheel.timers set ending = true, version = version + 1
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number and not ending;
+        -- Its handler hears of it.
+        perform pg_notify('timingwheel', 'cancelled ' || v_old.first_ms || ' ' || v_old.number);
     end if;
 end $$;
 
@@ -792,11 +849,11 @@ begin
         loop
             insert into timingwheel.timers
                 (
-                    shard, due_ms, number, first_ms, kind, key, failed, errors, payload
+                    shard, due_ms, number, first_ms, kind, key, failed, errors, payload, failed_ms, made_ms
                 )
             values (
                 timingwheel.shard_of(num), p_due, num, p_first, v_old.kind, v_old.key, v_old.failed, v_old.errors,
-                v_old.payload
+                v_old.payload, v_old.failed_ms, v_old.made_ms
             )
             on conflict (key) where key is not null do nothing;
             exit when found;
@@ -810,6 +867,103 @@ begin
     end if;
     delete from timingwheel.buried where first_ms = p_first and number = p_number;
 end $$;
+
+-- Acts on many timers: makes them due then, buried ones too; without a time cancels them, and deletes buried ones. A buried run of
+-- a series gets its new number. Answers: 0 there is none; 1 done, and its present name; 2 it has begun; 3 another one has its key.
+create function timingwheel.act(p_firsts bigint[], p_numbers bigint[], p_new_numbers bigint[], p_due bigint)
+returns table (n int, answer int, due bigint, first bigint, num bigint) language plpgsql as $$
+declare
+    v_told record;
+begin
+    for v_n in 1 .. coalesce(cardinality(p_firsts), 0) loop
+        n := v_n;
+        first := p_firsts[v_n];
+        num := p_numbers[v_n];
+        due := p_due;
+        if p_due is null then
+            v_told := timingwheel.cancel_one(first, num, null);
+            answer := v_told.answer;
+            due := v_told.due;
+        else
+            answer := (timingwheel.move_one(first, num, null, p_due)).answer;
+            if answer = 0 then
+                v_told := timingwheel.unbury_one(first, num, p_due, p_new_numbers[v_n]);
+                answer := v_told.answer;
+                num := case when answer = 1 then v_told.num else num end;
+            end if;
+        end if;
+        return next;
+    end loop;
+end $$;
+
+create function timingwheel.now_ms() returns bigint language sql volatile as $$
+    select (extract(epoch from clock_timestamp()) * 1000)::bigint
+$$;
+
+-- For people ---------------------------------------------------------------------------------------------------------------
+
+-- Nothing of this kind begins any more, on any instance. What runs goes on. Answers all kinds that are paused.
+create function timingwheel.pause_kind(kind text) returns text[] language plpgsql as $$
+declare
+    v_paused text[];
+begin
+    update timingwheel.format f
+    set paused = array(select distinct p from unnest(f.paused || pause_kind.kind) p order by p)
+    returning f.paused into v_paused;
+    -- Each instance renews its lease, and is told.
+    perform pg_notify('timingwheel', 'shares');
+    return v_paused;
+end $$;
+
+create function timingwheel.resume_kind(kind text) returns text[] language plpgsql as $$
+declare
+    v_paused text[];
+begin
+    update timingwheel.format f set paused = array_remove(f.paused, resume_kind.kind) returning f.paused into v_paused;
+    perform pg_notify('timingwheel', 'shares');
+    return v_paused;
+end $$;
+
+-- The two parts of an id.
+create function timingwheel.first_of(p_id text) returns bigint language sql immutable as $$
+    select ('x' || split_part(p_id, '-', 1))::bit(64)::bigint # (-9223372036854775808)
+$$;
+
+create function timingwheel.number_of(p_id text) returns bigint language sql immutable as $$
+    select ('x' || split_part(p_id, '-', 2))::bit(64)::bigint
+$$;
+
+-- Makes the timers of these ids due, buried ones too, and answers how many.
+--
+--     select timingwheel.run_timers(array(
+--         select id from timingwheel.inspect_v1 where phase = 'buried' and kind = 'cancel-order' limit 1000
+--     ));
+create function timingwheel.run_timers(ids text[], due timestamptz default now()) returns bigint language plpgsql as $$
+declare
+    v_due bigint := ceil(extract(epoch from due) * 1000);
+    v_told record;
+    v_done bigint := 0;
+begin
+    for v_told in
+        select a.* from timingwheel.act(
+            array(select timingwheel.first_of(id) from unnest(ids) id),
+            array(select timingwheel.number_of(id) from unnest(ids) id),
+            array(select timingwheel.next_number() from unnest(ids) id), v_due
+        ) a where a.answer = 1
+    loop
+        perform timingwheel.hint(v_told.num, v_due);
+        v_done := v_done + 1;
+    end loop;
+    return v_done;
+end $$;
+
+-- Cancels the timers of these ids, deletes buried ones, and answers how many.
+create function timingwheel.cancel_timers(ids text[]) returns bigint language sql as $$
+    select count(*) from timingwheel.act(
+        array(select timingwheel.first_of(id) from unnest(ids) id),
+        array(select timingwheel.number_of(id) from unnest(ids) id), null, null
+    ) a where a.answer > 0
+$$;
 
 -- For programs in any language, in transactions of theirs -----------------------------------------------------------------
 
@@ -884,6 +1038,7 @@ end $$;
 -- A program that only saves, cancels and moves:
 --     grant usage on schema timingwheel to app;
 --     grant select, insert, update, delete on timingwheel.timers to app;
+--     grant select, delete on timingwheel.buried to app; -- so that a cancel deletes a buried timer too
 --     grant select on timingwheel.instances, timingwheel.format to app;
 --     grant usage on sequence timingwheel.numbers to app;
 -- Functions may be called by everybody who may use the schema, and have the rights of who calls them.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use timingwheel_calendar::Once;
 use timingwheel_durable::store::Page;
-use timingwheel_durable::{Cancelled, Health, Symptom};
+use timingwheel_durable::{Cancelled, Filter, Health, Phase, Symptom};
 
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -28,6 +28,11 @@ async fn a_row_that_cannot_be_read_stops_no_other() {
     until("all others are called", async || calls.all().len() == 20 && one.stats().damaged == 3).await;
     let symptoms = Health::new(Duration::from_secs(30)).check(&one.stats());
     assert!(symptoms.contains(&Symptom::Damaged(3)), "{symptoms:?}");
+    let damaged = saver.look(Filter::new().phase(Phase::Damaged)).await.expect("a page").timers;
+    let mut keys: Vec<_> = damaged.iter().filter_map(|shown| shown.timer.key.as_deref()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["failed", "missed", "standing"]);
+    assert!(damaged.iter().all(|shown| shown.damage.is_some() && shown.timer.kind == "tick"), "{damaged:?}");
     // A page goes on behind what cannot be read.
     saver.at(soon(3_600_000), &Tick::new("far")).key("far").save().await.expect("a save");
     let page = Page { limit: 1, ..Page::default() };

@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use timingwheel_durable::store::{Hint, Kinds, NewTimer, Standing, Store};
 use timingwheel_durable::tokio_postgres::NoTls;
-use timingwheel_durable::{Durable, Kind, Moved, PostgresOptions, PostgresStore, TimerId};
+use timingwheel_durable::{
+    Answer, Cancelled, Durable, Interrupt, Kind, Moved, PostgresOptions, PostgresStore, Run, TimerId,
+};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
+use super::proxy::Proxy;
 use super::server::database;
 use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, ticks, until};
 
@@ -171,7 +176,66 @@ async fn an_instance_leaves_although_its_hints_cannot_be_sent() {
     let owner = leaving.join(LEASE, ticks()).await.expect("a join");
     let timer = NewTimer::new(TimerId::new(soon(3_000), 1 << 20), Tick::KIND, "{\"name\":\"a\"}");
     leaving.save(vec![timer]).await.expect("a save");
-    tokio::time::timeout(GUARD, leaving.leave(owner)).await.expect("it ends").expect("a leave");
+    timeout(GUARD, leaving.leave(owner)).await.expect("it ends").expect("a leave");
     let left = sql.query_one("select count(*) from timingwheel.instances", &[]).await.expect("a count");
     assert_eq!(left.get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
+async fn an_instance_whose_connections_are_half_open_listens_again_within_seconds() {
+    let (url, calls) = (database().await, Calls::default());
+    let (before, database) = url.rsplit_once('/').expect("an address");
+    let port = before.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    // It has a runtime of its own.
+    let proxy = spawn_blocking(move || Proxy::start(port)).await.expect("a proxy");
+    let through = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port());
+    let options = PostgresOptions::new(&through).expect("an address").timeout(Duration::from_secs(2));
+    let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
+    let one = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
+    are_there(&[&one], 64).await;
+    proxy.half_open();
+    let save = "select timingwheel.save_timer(now() + interval '1 s', 'tick', '{\"name\": \"soon\"}')";
+    client(&url).await.batch_execute(save).await.expect("a save");
+    // It renews after 200 seconds.
+    let called = timeout(Duration::from_secs(60), until("it is called", async || calls.all().len() == 1));
+    called.await.expect("it listens again");
+    one.stop(Duration::from_secs(60)).await;
+    spawn_blocking(|| drop(proxy)).await.expect("an end");
+}
+
+#[tokio::test]
+async fn a_handler_hears_a_cancel_by_another_instance_and_one_in_a_transaction_when_that_commits() {
+    let url = database().await;
+    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+    let running = builder(store(&url).await, LEASE).on(move |Tick { name }: Tick, run: Run| {
+        let told = told.clone();
+        async move {
+            told.send((name.clone(), None)).unwrap();
+            run.token().cancelled().await;
+            told.send((name, run.interrupted())).unwrap();
+            Ok(Answer::Done)
+        }
+    });
+    let running = running.start().await.unwrap();
+    are_there(&[&running], 64).await;
+    // It has no handlers, and no shards.
+    let other = builder(store(&url).await, LEASE).start().await.unwrap();
+    for name in ["other", "transaction", "psql"] {
+        other.at(soon(0), &Tick::new(name)).key(name).save().await.unwrap();
+        assert_eq!(tells.recv().await, Some((name.to_owned(), None)));
+        if name == "other" {
+            assert_eq!(other.cancel(name).await.unwrap(), Cancelled::Running(1));
+        } else if name == "psql" {
+            client(&url).await.batch_execute("select timingwheel.cancel_timer('psql')").await.unwrap();
+        } else {
+            let (mut client, store) = (client(&url).await, store(&url).await);
+            let transaction = client.transaction().await.unwrap();
+            assert_eq!(store.cancel_in(&transaction, name).await.unwrap(), Cancelled::Running(1));
+            assert!(tells.try_recv().is_err(), "it has not committed");
+            transaction.commit().await.unwrap();
+        }
+        assert_eq!(tells.recv().await, Some((name.to_owned(), Some(Interrupt::Cancelled))));
+    }
+    running.stop(GUARD).await;
+    other.stop(GUARD).await;
 }

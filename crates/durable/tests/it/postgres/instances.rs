@@ -191,12 +191,12 @@ async fn an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_to
     let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
     let noted = calls.clone();
     let one = builder(store(&url).await, Duration::from_secs(2))
-        .on(move |tick: Tick, mut run: timingwheel_durable::Run| {
+        .on(move |tick: Tick, run: timingwheel_durable::Run| {
             let (told, noted) = (told.clone(), noted.clone());
             async move {
                 noted.note(tick, &run);
                 if run.attempt == 1 {
-                    run.lost.lost().await;
+                    run.token().cancelled().await;
                     let _ = told.send(run.epoch);
                 }
                 Ok(timingwheel_durable::Answer::Done)

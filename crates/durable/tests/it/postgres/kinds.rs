@@ -302,3 +302,48 @@ async fn a_look_at_the_series_reads_those_of_its_own_shards_and_no_payloads() {
     }
     assert_eq!(seen.len(), 200);
 }
+
+#[tokio::test]
+async fn a_series_whose_rule_its_owner_cannot_read_is_begun_by_another_instance_and_plain_timers_are_not() {
+    let url = database().await;
+    let series = |number: u64| NewTimer {
+        key: Some(number.to_string()),
+        series: Some(Series::new("cron 0 9 * * * in UTC".into(), Missed::once())),
+        ..NewTimer::new(TimerId::new(soon(-60_000), 1 << 41 | number), "one", b"null")
+    };
+    let all = store(&url).await;
+    all.save((0..64).map(series).collect()).await.expect("a save");
+    stored(&all).await;
+    let hands = [
+        Hand::join(&url, &["one"]).await,
+        Hand::join(&url, &["one"]).await,
+        Hand::join(&url, &["one", "two"]).await,
+    ];
+    let renew = async || {
+        for Hand { store, owner, .. } in &hands {
+            store.renew(*owner, None).await.expect("a renewal");
+        }
+    };
+    // Those of its own that are no series, and series.
+    let loads = async |hand: &Hand| {
+        let (series, plain): (Vec<Near>, Vec<Near>) =
+            hand.load().await.into_iter().partition(|near| near.id().unique() >= 1 << 41);
+        (series, plain)
+    };
+    renew().await;
+    let (own, before) = loads(&hands[2]).await;
+    // The first two cannot, so the third one helps with all their series, and with nothing else.
+    for Hand { store, owner, .. } in &hands[..2] {
+        store.cannot_read(*owner, "one");
+    }
+    renew().await;
+    let (series, plain) = loads(&hands[2]).await;
+    assert_eq!((series.len(), plain), (64, before));
+    let others: Vec<Near> = series.into_iter().filter(|near| !own.contains(near)).take(10).collect();
+    let begun = hands[2].begin(others.clone()).await;
+    assert!(begun.len() == 10 && begun.iter().all(|begun| matches!(begun, Begun::Yours(_))), "{begun:?}");
+    // Nobody can: nobody helps.
+    hands[2].store.cannot_read(hands[2].owner, "one");
+    renew().await;
+    assert_eq!(loads(&hands[2]).await.0, own);
+}

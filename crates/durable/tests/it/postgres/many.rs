@@ -141,6 +141,7 @@ async fn a_large_table_is_counted_from_a_sample_and_the_count_says_so() {
     // Three or four on a page.
     let insert = format!(
         "alter table timingwheel.timers set (autovacuum_enabled = off);
+        alter table timingwheel.timers set unlogged;
         alter table timingwheel.timers alter column payload set storage plain;
         insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, begun_by)
         select n & 63, n, n, n, 'tick', convert_to(repeat('x', 1900), 'UTF8'), case when n % 4 = 0 then 1 end

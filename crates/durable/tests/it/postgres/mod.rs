@@ -11,6 +11,8 @@ mod kinds;
 mod limits;
 mod locks;
 mod many;
+mod operate;
+mod places;
 mod proof;
 mod proxy;
 mod races;

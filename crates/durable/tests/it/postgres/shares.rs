@@ -55,6 +55,13 @@ async fn with_shards(url: &str, shards: u32) -> PostgresStore {
     PostgresStore::connect_with(options, NoTls).await.expect("a store")
 }
 
+/// An owner with its whole lease: the first one is short.
+async fn joined(store: &PostgresStore) -> Owner {
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
+    store.renew(owner, None).await.expect("a renewal");
+    owner
+}
+
 #[tokio::test]
 async fn a_schema_that_is_made_with_1024_shards_shares_them_out_among_200_instances() {
     const INSTANCES: usize = 200;
@@ -64,7 +71,7 @@ async fn a_schema_that_is_made_with_1024_shards_shares_them_out_among_200_instan
     let store = with_shards(&url, 64).await;
     let mut owners = Vec::new();
     for _ in 0..INSTANCES {
-        owners.push(store.join(LEASE, ticks()).await.expect("a join"));
+        owners.push(joined(&store).await);
     }
     let due = soon(-1_000);
     let mut ids = BTreeSet::new();
@@ -115,7 +122,7 @@ async fn of_more_instances_than_shards_some_have_none_and_take_over_when_others_
     let store = store(&url).await;
     let mut owners = Vec::new();
     for _ in 0..130 {
-        owners.push(store.join(LEASE, ticks()).await.expect("a join"));
+        owners.push(joined(&store).await);
     }
     let counts = async |owners: &[Owner]| {
         let mut counts = Vec::new();

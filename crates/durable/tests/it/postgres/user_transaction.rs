@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use timingwheel_durable::{Answer, Cancelled, PostgresError, Run};
+use timingwheel_calendar::Periodic;
+use timingwheel_durable::{Answer, Backoff, Cancelled, Missed, Moved, PostgresError, Run, Saved};
 
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -27,7 +28,8 @@ async fn a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed() {
     let first = save("keyed").save().await.expect("a save");
     let taken = save("second").save().await;
     assert!(matches!(taken, Err(PostgresError::KeyTaken(id)) if id == first), "and the transaction goes on");
-    assert_ne!(save("third").replace().save().await.expect("a save"), first);
+    let third = save("third").replace().save().await.expect("a save");
+    assert!(matches!(third, Saved::Replaced { dropped, .. } if dropped.id() == first), "{third:?}");
     transaction.commit().await.expect("a commit");
     until("it was called", async || !calls.all().is_empty()).await;
     let transaction = sql.transaction().await.expect("a transaction");
@@ -83,14 +85,14 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
     };
     let one = builder(store(&url).await, LEASE)
         .on(handler)
-        .retry::<Tick>(timingwheel_durable::Backoff::fixed(Duration::from_millis(10)))
+        .retry::<Tick>(Backoff::fixed(Duration::from_millis(10)))
         .start()
         .await
         .expect("a start");
     for name in ["plain", "fails", "lost"] {
         one.at(soon(10), &Tick::new(name)).save().await.expect("a save");
     }
-    let plan = timingwheel_calendar::Periodic::seconds(1, soon(-10_000));
+    let plan = Periodic::seconds(1, soon(-10_000));
     one.every("series", plan, &Tick::new("series")).save().await.expect("a series");
     let names = async |sql: &tokio_postgres::Client| -> Vec<String> {
         let rows = sql.query("select name from effects order by name", &[]).await.expect("effects");
@@ -113,6 +115,47 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
         assert_eq!(names.iter().filter(|done| *done == name).count(), 1, "{name}: {names:?}");
     }
     assert!(!names.contains(&"lost".to_owned()), "its transaction was refused: {names:?}");
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_after_finish_in_has_committed_is_done() {
+    let (url, calls) = (database().await, Calls::default());
+    let (address, noted) = (url.clone(), calls.clone());
+    let handler = move |tick: Tick, run: Run| {
+        let (address, name) = (address.clone(), tick.name.clone());
+        noted.note(tick, &run);
+        async move {
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            run.finish_in(&transaction).await?;
+            if name == "rolled back" && run.attempt == 1 {
+                transaction.rollback().await?;
+            } else {
+                transaction.commit().await?;
+            }
+            match name.as_str() {
+                "panics" => panic!("after the commit"),
+                "buries" => Ok(Answer::Bury("after the commit".into())),
+                _ => Err("after the commit".into()),
+            }
+        }
+    };
+    let backoff = Backoff::fixed(Duration::from_millis(10)).tries(2);
+    let one = builder(store(&url).await, LEASE).on(handler).retry::<Tick>(backoff);
+    let one = one.start().await.expect("a start");
+    for name in ["fails", "panics", "buries", "rolled back"] {
+        one.at(soon(10), &Tick::new(name)).save().await.expect("a save");
+    }
+    until("all have ended", async || {
+        let stats = one.stats();
+        stats.done + stats.retried + stats.buried == 5
+    })
+    .await;
+    let stats = one.stats();
+    assert_eq!((stats.done, stats.retried, stats.buried), (4, 1, 0), "only the rollback is made again");
+    assert_eq!(calls.all().len(), 5);
+    assert_eq!(one.count().await.expect("a count"), Default::default());
     one.stop(Duration::from_secs(60)).await;
 }
 
@@ -174,7 +217,7 @@ async fn after_finish_in_the_next_run_of_a_series_comes_and_nothing_else_is_load
     };
     let one = builder(store(&url).await, Duration::from_secs(600)).on(handler);
     let one = one.start().await.expect("a start");
-    let secondly = timingwheel_calendar::Periodic::seconds(1, soon(0));
+    let secondly = Periodic::seconds(1, soon(0));
     one.every("series", secondly, &Tick::new("series")).save().await.expect("a series");
     until("it runs", async || called.load(Ordering::Relaxed) > 1).await;
     let before = one.stats().loads;
@@ -207,15 +250,9 @@ async fn finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by() {
         .await
         .expect("a start");
     until("it has its shards", async || one.stats().shards == (64, 64)).await;
-    let minutely = timingwheel_calendar::Periodic::seconds(60, soon(-59_500));
+    let minutely = Periodic::seconds(60, soon(-59_500));
     let series = one.every("series", minutely, &Tick::new("series"));
-    let id = series
-        .missed(timingwheel_durable::Missed::none())
-        .save()
-        .await
-        .expect("a series")
-        .id()
-        .expect("a run");
+    let id = series.missed(Missed::none()).save().await.expect("a series").id().expect("a run");
     let mut next = id;
     until("the next run is stored", async || {
         next = one.list(Default::default()).await.expect("a list")[0].timer.id();
@@ -263,4 +300,66 @@ async fn functions_for_other_languages_save_move_and_cancel() {
     assert_eq!(told("select timingwheel.move_timer('k', now())").await, "not found");
     one.stop(Duration::from_secs(60)).await;
     assert!(calls.all().is_empty());
+}
+
+#[tokio::test]
+async fn a_transaction_saves_many_timers_and_moves_one_and_a_rollback_leaves_all_as_they_were() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let moved = one.at(soon(86_400_000), &Tick::new("moved")).key("m").save().await.expect("a save");
+    let (other, mut sql) = (store(&url).await, client(&url).await);
+    for commits in [false, true] {
+        let transaction = sql.transaction().await.expect("a transaction");
+        let far = soon(86_400_000);
+        // The key of another timer, of the first of these, and of nobody.
+        let keys = ["m".to_owned(), "k0".to_owned()].into_iter().chain((0..1_000).map(|n| format!("k{n}")));
+        let savings = keys.map(|key| other.save_in(&transaction, far, &Tick::new("many")).key(key));
+        let saved = other.save_all_in(savings).await;
+        assert!(matches!(&saved[0], Err(PostgresError::KeyTaken(id)) if *id == moved), "{:?}", saved[0]);
+        let first = *saved[1].as_ref().expect("a save");
+        assert!(matches!(&saved[2], Err(PostgresError::KeyTaken(id)) if *id == first), "{:?}", saved[2]);
+        assert_eq!(saved[3..].iter().filter(|saved| saved.is_ok()).count(), 999);
+        let soon = soon(100);
+        assert_eq!(other.reschedule_in(&transaction, "m", soon).await.expect("a move"), Moved::Moved(moved));
+        let none = other.reschedule_in(&transaction, "nobody", soon).await.expect("a move");
+        assert_eq!(none, Moved::NotFound);
+        if commits {
+            transaction.commit().await.expect("a commit");
+        } else {
+            transaction.rollback().await.expect("a rollback");
+            assert_eq!(one.count().await.expect("counts").stored, 1);
+        }
+    }
+    until("the moved one was called", async || calls.names() == ["moved"]).await;
+    assert_eq!(one.count().await.expect("counts").stored, 1_000);
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_series_is_saved_in_a_transaction_with_the_same_answers_and_runs_when_that_commits() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let (other, mut sql) = (store(&url).await, client(&url).await);
+    let (seconds, hours) = (Periodic::seconds(1, soon(0)), Periodic::hours(1, soon(0)));
+    let transaction = sql.transaction().await.expect("a transaction");
+    let save = |plan: &Periodic, name| other.every_in(&transaction, "s", *plan, &Tick::new(name));
+    let Ok(Saved::Stored(id)) = save(&hours, "hours").save().await else { panic!("it is new") };
+    assert_eq!(save(&hours, "hours").save().await.expect("a save"), Saved::Kept(id));
+    assert_eq!(
+        save(&hours, "other").missed(Missed::none()).save().await.expect("a save"),
+        Saved::Updated(id)
+    );
+    let replaced = save(&seconds, "seconds").save().await.expect("a save");
+    assert!(matches!(replaced, Saved::Replaced { dropped, .. } if dropped.id() == id), "{replaced:?}");
+    other.save_in(&transaction, soon(86_400_000), &Tick::new("k")).key("k").save().await.expect("a save");
+    let taken = other.every_in(&transaction, "k", hours, &Tick::new("k")).save().await;
+    assert!(matches!(taken, Err(PostgresError::KeyTaken(_))), "{taken:?}");
+    let nameless = other.every_in(&transaction, "", hours, &Tick::new("k")).save().await;
+    assert!(matches!(nameless, Err(PostgresError::Text(_))), "{nameless:?}");
+    transaction.commit().await.expect("a commit");
+    until("two runs were called", async || calls.all().len() >= 2).await;
+    assert_eq!(calls.names()[..2], ["seconds", "seconds"]);
+    let kept = one.every("s", seconds, &Tick::new("seconds")).save().await.expect("a save");
+    assert!(matches!(kept, Saved::Kept(_)), "{kept:?}");
+    one.stop(Duration::from_secs(60)).await;
 }

@@ -1,14 +1,16 @@
 //! A store that asks before and after each call: to fail, to wait, or to end the process.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Effect, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Owner, Page,
+    Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
 };
+use timingwheel_durable::{Clock, TimerId};
 
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +23,25 @@ pub(crate) enum Step {
 
 pub(crate) trait Hook: Send + Sync + 'static {
     /// Whether the call goes on.
-    fn at(&self, call: &'static str, step: Step) -> impl Future<Output = Result<(), Injected>> + Send;
+    fn at(&self, call: &'static str, step: Step) -> impl Future<Output = Result<(), Injected>> + Send {
+        let _ = (call, step);
+        std::future::ready(Ok(()))
+    }
+
+    /// Whether the store takes these arguments.
+    fn takes(&self, call: &'static str, arguments: &[&dyn Any]) -> Result<(), Refused> {
+        let _ = (call, arguments);
+        Ok(())
+    }
+}
+
+/// Why a store does not take the arguments of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The call would take too long.
+    TooMuch,
+    /// One of them can never be stored.
+    Culprit,
 }
 
 /// An error that a hook made.
@@ -31,6 +51,7 @@ pub(crate) struct Injected;
 #[derive(Debug)]
 pub(crate) enum HookedError<E> {
     Injected,
+    Refused(Refused),
     Store(E),
 }
 
@@ -38,6 +59,7 @@ impl<E: fmt::Display> fmt::Display for HookedError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Injected => f.write_str("injected"),
+            Self::Refused(why) => write!(f, "refused: {why:?}"),
             Self::Store(error) => error.fmt(f),
         }
     }
@@ -55,8 +77,12 @@ macro_rules! hooked {
         impl<S: Store, H: Hook> Store for Hooked<S, H> {
             type Error = HookedError<S::Error>;
 
-            fn is_transient(_: &Self::Error) -> bool {
-                true
+            fn is_transient(error: &Self::Error) -> bool {
+                !matches!(error, HookedError::Refused(Refused::Culprit))
+            }
+
+            fn set_clock(&self, clock: Arc<dyn Clock>) {
+                self.store.set_clock(clock);
             }
 
             fn is_shared(&self) -> bool {
@@ -65,6 +91,10 @@ macro_rules! hooked {
 
             fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
                 self.store.hint(owner)
+            }
+
+            fn cannot_read(&self, owner: Owner, kind: &str) {
+                self.store.cannot_read(owner, kind);
             }
 
             fn is_mine(&self, owner: Owner, timer: Near) -> bool {
@@ -78,6 +108,7 @@ macro_rules! hooked {
             $(
                 async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
                     let injected = |Injected| HookedError::Injected;
+                    self.hook.takes(stringify!($call), &[$(&$name),*]).map_err(HookedError::Refused)?;
                     self.hook.at(stringify!($call), Step::Before).await.map_err(injected)?;
                     let answer = self.store.$call($($name),*).await.map_err(HookedError::Store)?;
                     self.hook.at(stringify!($call), Step::After).await.map_err(injected)?;
@@ -102,4 +133,8 @@ hooked! {
     unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
     list(page: Page) -> Vec<Stored>;
     count() -> Counts;
+    look(look: Look) -> Looked;
+    tally(sight: Sight) -> Tally;
+    act(picked: Vec<Picked>, due: Option<Timestamp>) -> Vec<Effect>;
+    pause(change: Option<(String, bool)>) -> Paused;
 }

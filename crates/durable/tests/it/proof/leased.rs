@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Paused, Removal,
+    Renewed, Saved, Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
 };
 use timingwheel_durable::{MemoryStore, Place};
 use tokio::sync::mpsc;
@@ -36,6 +36,8 @@ struct Standings {
     /// The mark that the first renewal tells, and where loads began.
     low: Option<Timestamp>,
     loads: Vec<Place>,
+    /// Kinds of series that are not read.
+    unread: Vec<String>,
 }
 
 struct Hints {
@@ -57,6 +59,7 @@ impl Leased {
             locked: HashSet::new(),
             low: None,
             loads: Vec::new(),
+            unread: Vec::new(),
         };
         Self {
             memory: MemoryStore::new(),
@@ -94,6 +97,11 @@ impl Leased {
     /// The first renewal tells this mark.
     pub(crate) fn mark(&self, low: Timestamp) {
         self.state().low = Some(low);
+    }
+
+    /// The kinds of series that an owner has told that it cannot read.
+    pub(crate) fn unread(&self) -> Vec<String> {
+        self.state().unread.clone()
     }
 
     /// Where loads began.
@@ -138,6 +146,10 @@ impl Store for Leased {
         self.memory.leave(owner).await
     }
 
+    fn cannot_read(&self, _: Owner, kind: &str) {
+        self.state().unread.push(kind.to_owned());
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -171,6 +183,7 @@ impl Store for Leased {
             clock: None,
             first_due,
             low,
+            paused: Paused::new(),
             taken: 0,
             shards: (1, 1),
         })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use timingwheel_calendar::Periodic;
-use timingwheel_durable::Missed;
+use timingwheel_durable::{Health, Missed, Symptom, TimerId};
 
 use super::hooked::Step;
 use super::leased::Leased;
@@ -81,7 +81,7 @@ async fn a_run_that_was_only_held_is_not_missed_however_long_that_was() {
         let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
         let hourly = Periodic::seconds(3_600, rig.at(10));
         let series = durable.every("hourly", hourly, &Tick(0)).missed(Missed::none()).save().await.unwrap();
-        rig.store.lock(series.id().map(|id| id.unique()));
+        rig.store.lock(series.id().map(TimerId::unique));
         rig.wheel.sleep(secs(10) + Duration::from_millis(held)).await;
         rig.store.lock([]);
         rig.wheel.sleep(secs(2)).await;
@@ -96,10 +96,38 @@ async fn a_run_that_was_missed_before_it_was_held_is_left_out() {
     let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
     let hourly = Periodic::seconds(3_600, rig.at(10));
     let series = durable.every("hourly", hourly, &Tick(0)).missed(Missed::none()).save().await.unwrap();
-    rig.store.lock(series.id().map(|id| id.unique()));
+    rig.store.lock(series.id().map(TimerId::unique));
     rig.clock.set(rig.at(15));
     rig.wheel.sleep(secs(1)).await;
     rig.store.lock([]);
     rig.wheel.sleep(secs(2)).await;
     assert_eq!((rig.calls(), durable.stats().skipped), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_health_says_how_late_timers_are_that_are_held_or_whose_begin_takes_long() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    let late = async || {
+        let symptoms = Health::new(secs(36_000)).check(&durable.stats());
+        let behind =
+            |symptom: &Symptom| if let Symptom::Behind(behind) = symptom { Some(*behind) } else { None };
+        symptoms.iter().find_map(behind).unwrap_or_default()
+    };
+    durable.after(secs(1), &Tick(0)).save().await.unwrap();
+    rig.script.next("begin", Step::Before, What::Wait(20_000));
+    for second in 0..20 {
+        rig.wheel.sleep(secs(1)).await;
+        let told = if second > 5 { secs(second)..secs(second + 1) } else { secs(0)..secs(6) };
+        assert!(told.contains(&late().await), "{:?} after {second} s", late().await);
+    }
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), late().await), (1, secs(0)));
+    let held = durable.after(secs(1), &Tick(0)).save().await.unwrap();
+    rig.store.lock([held.unique()]);
+    rig.wheel.sleep(secs(11)).await;
+    assert!(late().await >= secs(9), "{:?}", late().await);
+    rig.store.lock([]);
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), late().await), (2, secs(0)));
 }

@@ -1,5 +1,6 @@
 //! The promises of durable timers, with a fault at each step.
 
+mod batches;
 #[cfg(feature = "redb")]
 mod child;
 #[cfg(feature = "redb")]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use timingwheel_durable::store::{Hint, Near, NewTimer, Store};
-use timingwheel_durable::{CallBack, Error, Kind, Outside, Place, TimerId};
+use timingwheel_durable::store::{Hint, Near, NewTimer, Series, Store};
+use timingwheel_durable::{CallBack, Error, Kind, Missed, Outside, Place, TimerId};
 
 use super::hooked::Step;
 use super::leased::Leased;
@@ -179,5 +179,41 @@ async fn a_start_loads_from_the_mark_first_and_then_what_is_before_it() {
     assert_eq!(rig.calls(), 3);
     let before = rig.at(-60) - SignedDuration::from_millis(1);
     assert_eq!(rig.store.loads()[..2], [Place::last_of(before), Place::FIRST]);
+    durable.stop(secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_fails_is_made_again() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    // The window reaches beyond this timer.
+    durable.at(rig.at(50), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let timer = NewTimer::new(TimerId::new(rig.at(5), 1), Tick::KIND, b"0");
+    rig.store.save(vec![timer]).await.unwrap();
+    rig.script.next("load", Step::Before, What::Fail);
+    rig.store.hint(Hint::Saved(rig.at(5), rig.at(5)));
+    rig.wheel.sleep(secs(5)).await;
+    assert!(rig.script.is_over(), "it scans");
+    assert_eq!(rig.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_cannot_read_a_rule_tells_the_store_and_renews_at_once() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let before = rig.store.renewals();
+    let series = |number: u64| NewTimer {
+        key: Some(number.to_string()),
+        series: Some(Series::new("cron 0 9 * * * in Nowhere/Never".into(), Missed::once())),
+        ..NewTimer::new(TimerId::new(rig.at(2), number), Tick::KIND, b"0")
+    };
+    rig.store.save(vec![series(1), series(2)]).await.unwrap();
+    rig.store.hint(Hint::Saved(rig.at(2), rig.at(2)));
+    rig.wheel.sleep(secs(3)).await;
+    let unread = rig.store.unread();
+    assert!(unread.len() >= 2 && unread.iter().all(|kind| kind == Tick::KIND), "{unread:?}");
+    assert_eq!((rig.store.renewals(), rig.calls()), (before + 1, 0), "one renewal for both");
     durable.stop(secs(5)).await;
 }

@@ -272,3 +272,48 @@ async fn a_kind_whose_handler_was_forgotten_is_seen_when_it_is_saved_and_once_it
     rig.sleep(200.0).await;
     assert_eq!(durable.stats().unhandled, None, "it is gone");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_test_runs_until_a_time_with_all_that_is_due_by_then_and_waits_for_no_kind_without_a_handler() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    // More than a page, due before all others.
+    for _ in 0..150 {
+        durable.at(at(0.0), &Says::Bury).save().await.unwrap();
+    }
+    // Ends at 71 s, and is attempted again ten seconds later.
+    durable.at(at(1.0), &Note { takes: 70, fails: 1, ..note("long") }).save().await.unwrap();
+    for n in 0..150 {
+        durable.at(at(60.0), &note(&n.to_string())).save().await.unwrap();
+    }
+    durable.at(at(61.0), &note("later")).save().await.unwrap();
+    durable.run_until(at(60.0)).await.unwrap();
+    let called = rig.book.texts();
+    assert!(called.contains(&"long ended".to_owned()) && called.contains(&"later".to_owned()));
+    assert_eq!((rig.book.calls().len(), durable.stats().retried), (153, 1));
+    assert!((at(71.0)..at(72.0)).contains(&durable.now()));
+    // It is over already.
+    durable.run_until(at(60.0)).await.unwrap();
+    assert!(durable.now() < at(72.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_and_answers_are_read_back_by_serde_as_they_were_written() {
+    fn check<T>(answer: T, json: &str)
+    where
+        T: Serialize + serde::de::DeserializeOwned + std::fmt::Debug + PartialEq,
+    {
+        assert_eq!(serde_json::to_string(&answer).unwrap(), json);
+        assert_eq!(serde_json::from_str::<T>(json).unwrap(), answer);
+    }
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    let id = durable.at(at(1.0), &note("a")).key("a").save().await.unwrap();
+    check(id, &format!("\"{id}\""));
+    assert!(serde_json::from_str::<timingwheel_durable::TimerId>("\"order-42\"").is_err());
+    check(durable.count().await.unwrap(), r#"{"stored":1,"begun":0,"buried":0,"is_estimate":false}"#);
+    check(durable.reschedule("a", at(2.0)).await.unwrap(), &format!(r#"{{"Moved":"{id}"}}"#));
+    check(durable.cancel("a").await.unwrap(), r#""Removed""#);
+    check(durable.delete_buried(id).await.unwrap(), r#""NotFound""#);
+    check(timingwheel_durable::Saved::Kept(id), &format!(r#"{{"Kept":"{id}"}}"#));
+}

@@ -6,6 +6,7 @@ mod moves;
 mod outside;
 mod owners;
 mod panics;
+mod places;
 mod series;
 mod stops;
 mod support;

@@ -1,6 +1,6 @@
 //! One owner after the other.
 
-use timingwheel_durable::{Answer, Run};
+use timingwheel_durable::{Answer, Interrupt, Run};
 
 use super::handlers::Number;
 use super::support::{Rig, at, note, secs};
@@ -27,13 +27,13 @@ async fn a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused() {
     let told = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let tells = told.clone();
     let wheel = rig.wheel.clone();
-    let handler = move |_: Number, mut run: Run| {
+    let handler = move |_: Number, run: Run| {
         let (tells, wheel) = (tells.clone(), wheel.clone());
         async move {
             if run.attempt == 1 {
-                assert!(!run.lost.is_lost());
-                run.lost.lost().await;
-                tells.store(run.lost.is_lost(), std::sync::atomic::Ordering::Relaxed);
+                assert_eq!(run.interrupted(), None);
+                run.token().cancelled().await;
+                tells.store(run.interrupted() == Some(Interrupt::Lost), std::sync::atomic::Ordering::Relaxed);
                 wheel.sleep(secs(5)).await;
             }
             Ok(Answer::Done)

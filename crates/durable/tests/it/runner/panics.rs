@@ -93,7 +93,7 @@ async fn settings_are_taken_up_to_their_bounds_and_refused_beyond_with_what_is_a
         (rig.builder().on(|_: Nameless, _| async { Ok(Done) }), "a kind must have a name, got an empty one"),
         (
             rig.builder().retry::<Number>(Backoff::default()),
-            "a back-off must be for a kind with a handler, got \"number\"",
+            "a setting of a kind must be for a kind with a handler, got \"number\"",
         ),
         (
             rig.builder().retry::<Note>(shorter),

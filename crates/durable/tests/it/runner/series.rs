@@ -1,8 +1,10 @@
 //! Series by rules of a calendar.
 
+use std::collections::HashSet;
+
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use timingwheel_calendar::{Cron, Once, Plan};
+use timingwheel_calendar::{Cron, Once, Periodic, Plan};
 use timingwheel_durable::store::{NewTimer, Series, Store};
 use timingwheel_durable::{Cancelled, Health, Missed, Saved, Symptom, TimerId};
 
@@ -200,6 +202,56 @@ async fn a_clock_that_was_wrong_for_a_moment_silences_no_series() {
     assert!(health.check(&durable.stats()).contains(&Symptom::Replanned(2)));
     rig.sleep(48.0 * HOUR).await;
     assert_eq!(rig.book.texts().len(), 7);
+    no_call_is_named_twice(&rig);
+}
+
+/// No two calls have the same id and attempt: by these, users know what they have done already.
+fn no_call_is_named_twice(rig: &Rig) {
+    let mut seen = HashSet::new();
+    for call in rig.book.calls() {
+        assert!(seen.insert((call.run.id, call.run.attempt)), "{call:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interval_goes_on_at_once_after_a_clock_that_was_ahead_is_put_right() {
+    for (ahead, is_stopped) in [(0.5, false), (1.0, false), (1.0, true), (30_000.0, false)] {
+        let rig = Rig::new();
+        let mut durable = rig.start().await;
+        let each = Periodic::seconds(300, at(0.0));
+        durable.every("interval", each, &note("interval")).save().await.unwrap();
+        rig.sleep(HOUR + 10.0).await;
+        assert_eq!(rig.book.texts().len(), 12);
+        rig.clock.set(at((1.0 + ahead) * HOUR));
+        rig.sleep(600.0).await;
+        let before = rig.book.texts().len();
+        assert!((14..=16).contains(&before), "{before} by a clock that is ahead");
+        if is_stopped {
+            durable.stop(secs(1)).await;
+        }
+        rig.clock.set(at(HOUR + 610.0));
+        if is_stopped {
+            durable = rig.start().await;
+        }
+        rig.sleep(HOUR).await;
+        let times = rig.book.times().split_off(before);
+        assert_eq!(times.len(), 12, "{ahead} hours ahead: {times:?}");
+        assert!(times[0].1 < HOUR + 905.0, "{ahead} hours ahead: {times:?}");
+        assert_eq!(durable.stats().replanned, 1);
+        no_call_is_named_twice(&rig);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_put_back_by_less_than_a_period_makes_no_interval_run_twice() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.every("interval", Periodic::seconds(3_600, at(0.0)), &note("interval")).save().await.unwrap();
+    rig.sleep(HOUR + 60.0).await;
+    rig.clock.set(at(HOUR - 600.0));
+    rig.sleep(610.0 + HOUR).await;
+    assert_eq!(scheduled(&rig), ["01 01:00", "01 02:00"]);
+    assert_eq!(durable.stats().replanned, 0);
 }
 
 #[tokio::test(start_paused = true)]

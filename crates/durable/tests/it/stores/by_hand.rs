@@ -230,7 +230,8 @@ impl<S: Store> Hand<S> {
         assert_eq!(self.reschedule("moved", 4).await, Move::Moved { from: moved, to });
         let Begun::Yours(yours) = self.begin_at(owner, to).await else { panic!("it stands") };
         assert_eq!((yours.attempts, yours.crashes), (2, 1), "the attempt counts");
-        let failures = [Failure { attempt: 1, error: "its process ended before it answered".into() }];
+        let failures =
+            [Failure { attempt: 1, error: "its process ended before it answered".into(), at: None }];
         assert_eq!(yours.failures, failures);
         assert_eq!(self.reschedule("ends", 9).await, Move::NotFound, "it was cancelled");
         assert_eq!(self.begin_at(owner, ends).await, Begun::Cancelled);

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use timingwheel_durable::store::{
     Ask, Begun, Buried, Change, Counts, Ended, Failure, Loaded, Move, Near, NewTimer, Owner, Page, Put,
-    Removal, Saved, Settled, State, Stored, Taken, ToBegin, Which,
+    Removal, Saved, Settled, State, Stored, Taken, Times, ToBegin, Which,
 };
 use timingwheel_durable::{Place, TimerId};
 
@@ -29,7 +29,7 @@ fn is_buried(timer: &Stored) -> bool {
 
 /// The last ten errors.
 fn note(timer: &mut Stored, attempt: u32, error: Option<String>) {
-    timer.failures.extend(error.map(|error| Failure { attempt, error }));
+    timer.failures.extend(error.map(|error| Failure { attempt, error, at: None }));
     timer.failures = timer.failures.split_off(timer.failures.len().saturating_sub(10));
 }
 
@@ -99,6 +99,7 @@ impl Model {
             ending: false,
             version: 0,
             state: State::Stored,
+            times: Times::default(),
         };
         let epoch = self.epoch;
         self.timers.retain(|other| {
@@ -114,7 +115,8 @@ impl Model {
             return Saved::Stored(id);
         };
         let old = &self.timers[holder];
-        if !replaces {
+        let is_plain = old.series.is_none() && !old.ending;
+        if !replaces || (timer.series.is_some() && is_plain) {
             return Saved::KeyTaken(old.timer.id());
         }
         let same = match (&old.series, &timer.series) {
@@ -261,7 +263,16 @@ impl Model {
     }
 
     pub(crate) fn cancel(&mut self, which: &Which) -> Removal {
-        let Some(index) = self.standing(which) else { return Removal::NotFound };
+        let Some(index) = self.standing(which) else {
+            let is_of = |timer: &Stored| match which {
+                Which::Id(id) => timer.timer.id() == *id,
+                Which::Key(key) => timer.key.as_ref() == Some(key),
+            };
+            // Buried ones, as no other is left.
+            let first = self.timers.iter().filter(|timer| is_of(timer)).map(|timer| timer.timer).min();
+            self.timers.retain(|timer| !is_of(timer));
+            return first.map_or(Removal::NotFound, Removal::Removed);
+        };
         if let Some(attempt) = self.running(index) {
             let timer = &mut self.timers[index];
             timer.version += u32::from(!timer.ending);

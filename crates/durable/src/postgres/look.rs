@@ -1,0 +1,264 @@
+//! Looks at timers by a filter, acts on many of them, and pauses. The state of a timer is reckoned by `phase_of` in
+//! `sql/migration_3.sql`.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::changes::name;
+use super::connections::{Connections, Parameter};
+use super::convert::{
+    attempts, column, get, id, last_number, near, number, readable, standing, stored, unknown,
+};
+use super::{Inner, PostgresError, Result};
+use crate::id::{Place, millis};
+use crate::store::{
+    Buried, Cursor, Effect, Filter, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown,
+    State, Stored, Tally,
+};
+
+/// What decides about phases, once for a statement.
+const KNOWN: &str = "with known as ( \
+        select array(select epoch from timingwheel.instances) as alive, \
+            array(select unnest(kinds) from timingwheel.instances where works) as handled, \
+            (select paused from timingwheel.format) as paused, timingwheel.now_ms() as now \
+    )";
+
+const PHASE_OF: &str =
+    "timingwheel.phase_of(begun_by, attempts, due_ms, kind, k.now, k.alive, k.handled, k.paused)";
+
+/// The timers of a page, in a statement. Its parameters are those of [`page`].
+///
+/// Some timers of each shard are looked at, in the order of the index. Of a shard that has more the last one bounds the page, as
+/// others may follow it: `is_bound`.
+fn statement(part: Part, by_key: Option<bool>) -> String {
+    let (all, of_each) =
+        ("select * from timingwheel.timers where", "row_number() over (order by due_ms, number)");
+    let (source, phase, at) = match (part, by_key) {
+        (Part::Buried, by_key) => {
+            let source = match by_key {
+                None => "(first_ms, number) > ($1, $2) order by first_ms, number limit $10",
+                Some(true) => "key = $8",
+                Some(false) => "first_ms = $1 and number = $2",
+            };
+            let source = format!(
+                "select b.*, row_number() over (order by due_ms, number) = $10 as is_full from ( \
+                    select *, first_ms as due_ms, null::bigint as begun_by from timingwheel.buried where {source}) b"
+            );
+            (source, "'buried'", "coalesce(buried_ms, first_ms)")
+        }
+        (_, None) => {
+            let source = format!(
+                "select t.* from timingwheel.shards s cross join lateral ( \
+                    select m.*, {of_each} = $10 as is_full from timingwheel.timers m \
+                    where shard = s.shard and (due_ms, number) > ($1, $2) and due_ms < $4 \
+                    order by shard, due_ms, number limit $10 \
+                ) t"
+            );
+            (source, PHASE_OF, "s.due_ms")
+        }
+        (_, Some(true)) => {
+            (format!("select *, false as is_full from ({all} key = $8) m"), PHASE_OF, "s.due_ms")
+        }
+        (_, Some(false)) => {
+            let source = format!(
+                "select *, false as is_full from ({all} shard = timingwheel.shard_of($2) and number = $2 \
+                    and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms)) m"
+            );
+            (source, PHASE_OF, "s.due_ms")
+        }
+    };
+    format!(
+        "{KNOWN}, scanned as materialized ({source}), bound as ( \
+            select due_ms, number from scanned where is_full order by due_ms, number limit 1 \
+        ) select x.*, (select name from timingwheel.instances i where i.epoch = begun_by) as instance from ( \
+            select s.*, p.phase, coalesce((s.due_ms, s.number) = (b.due_ms, b.number), false) as is_bound, \
+                {at} >= $3 and {at} < $4 and ($5::text is null or kind = $5) \
+                    and ($6::text is null or coalesce(starts_with(key, $6), false)) \
+                    and ($7::text is null or p.phase = $7) as matches \
+            from scanned s cross join known k cross join lateral (select {phase} as phase) p left join bound b on true \
+            where b.due_ms is null or (s.due_ms, s.number) <= (b.due_ms, b.number) \
+        ) x where matches or is_bound order by due_ms, number limit $9"
+    )
+}
+
+/// Which timers, as parameters: of a name, or after a place.
+async fn page(inner: &Inner, filter: &Filter, part: Part, after: Place, limit: usize) -> Result<Vec<Row>> {
+    let (mut due, mut number, mut key) = (after.due_ms, last_number(after), None);
+    if let Some(which) = &filter.which {
+        let (first, of_id, of_key) = name(which);
+        (due, number, key) = (first.unwrap_or(0), of_id.unwrap_or(0), of_key);
+    }
+    let from = filter.from.map_or(i64::MIN, millis);
+    let until = filter.until.map_or(i64::MAX, millis);
+    if part == Part::Standing && filter.which.is_none() && due < from {
+        (due, number) = (from.saturating_sub(1), i64::MAX);
+    }
+    let (kind, prefix) = (filter.kind.as_deref().map(readable), filter.key_prefix.as_deref().map(readable));
+    // Which are damaged is not seen there.
+    let phase = filter.phase.filter(|phase| *phase != Phase::Damaged).map(Phase::name);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let shards = if part == Part::Buried { 1 } else { i64::from(inner.shards.count()) };
+    // Where all timers are wanted, the page is mostly full with this.
+    let wants_some = kind.is_some() || prefix.is_some() || filter.phase.is_some();
+    let least = (limit.saturating_mul(4) / shards + 4).min(i64::from(PASSED) / shards);
+    let of_each = if wants_some || part == Part::Buried { i64::from(PASSED) / shards } else { least };
+    let parameters: [Parameter<'_>; 10] = [
+        (&due, Type::INT8),
+        (&number, Type::INT8),
+        (&from, Type::INT8),
+        (&until, Type::INT8),
+        (&kind, Type::TEXT),
+        (&prefix, Type::TEXT),
+        (&phase, Type::TEXT),
+        (&key, Type::TEXT),
+        (&limit, Type::INT8),
+        (&of_each, Type::INT8),
+    ];
+    let by_key = filter.which.as_ref().map(|_| key.is_some());
+    inner.connections.ask(&statement(part, by_key), &parameters).await
+}
+
+pub(super) async fn look(inner: &Inner, Look { filter, .. }: &Look) -> Result<Looked> {
+    let mut found = Vec::new();
+    if filter.which.is_some() {
+        // The last time for one that was buried, and is stored again meanwhile.
+        for part in [Part::Standing, Part::Buried, Part::Standing] {
+            if part == Part::Buried || found.is_empty() {
+                for row in &page(inner, filter, part, Place::FIRST, usize::from(PASSED)).await? {
+                    found.push(shown(inner, row, part)?);
+                }
+            }
+        }
+        return Ok((found, None));
+    }
+    let mut start = filter.start();
+    if start.part == Part::Damaged {
+        start.part = Part::Standing;
+    }
+    let mut next = Some(start);
+    while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.limit) {
+        // Those that are damaged stand among the others.
+        let limit =
+            if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.limit - found.len() };
+        let limit = limit.min(PASSED.into());
+        let rows = page(inner, filter, part, after, limit).await?;
+        let mut ends_at = (rows.len() == limit).then_some(after);
+        for row in &rows {
+            let at =
+                Place { due_ms: get(row, "due_ms")?, unique: get::<i64>(row, "number")?.cast_unsigned() };
+            if ends_at.is_some() || get(row, "is_bound")? {
+                ends_at = Some(at);
+            }
+            if get(row, "matches")? {
+                let shown = shown(inner, row, part)?;
+                found.extend(Some(shown).filter(|shown| filter.wants(shown)));
+            }
+        }
+        next = match (ends_at, part, filter.phase) {
+            (Some(after), ..) => return Ok((found, Some(Cursor { part, after }))),
+            (None, Part::Standing, None | Some(Phase::Damaged)) => {
+                Some(Cursor { part: Part::Buried, after: Place::FIRST })
+            }
+            _ => None,
+        };
+    }
+    Ok((found, next))
+}
+
+/// A row that cannot be read is shown as far as it can be.
+fn shown(inner: &Inner, row: &Row, part: Part) -> Result<Shown> {
+    let id = id(get(row, "first_ms")?, get(row, "number")?);
+    let read = match part {
+        Part::Buried => {
+            get(row, "reason").and_then(|reason| stored(row, id.into(), State::Buried(Buried { reason })))
+        }
+        _ => standing(row),
+    };
+    let damage = read.as_ref().err().map(ToString::to_string);
+    let phase = get::<String>(row, "phase")?.parse().unwrap_or(Phase::Damaged);
+    let (timer, phase) = match inner.readable(id, read) {
+        Some(timer) => (timer, phase),
+        None => {
+            let mut timer =
+                Stored::from(NewTimer::new(id, get::<String>(row, "kind")?, get::<Vec<u8>>(row, "payload")?));
+            timer.key = get(row, "key")?;
+            timer.timer = near(get(row, "due_ms")?, id.due_ms, number(id));
+            timer.attempts = attempts(get(row, "attempts")?);
+            (timer, Phase::Damaged)
+        }
+    };
+    let mut shown = Shown::new(timer, phase);
+    (shown.instance, shown.damage) = (get(row, "instance")?, damage);
+    Ok(shown)
+}
+
+/// Of a table with more pages than this, as many are counted.
+const COUNTED: i64 = 2_000;
+
+/// Counts the rows of some pages that the server picks at random.
+pub(super) async fn tally(connections: &Connections) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for (table, phase) in [("timers", PHASE_OF), ("buried", "'buried'")] {
+        let size = format!(
+            "select pg_relation_size('timingwheel.{table}') / current_setting('block_size')::bigint as pages"
+        );
+        let pages: i64 = get(super::only(&connections.ask(&size, &[]).await?)?, "pages")?;
+        let part = pages.max(COUNTED) / COUNTED;
+        tally.is_estimate |= part > 1;
+        let statement = format!(
+            "{KNOWN} select kind, {phase} as phase, count(*) * $1::bigint as count \
+            from timingwheel.{table} tablesample system (100.0 / $1::bigint), known k group by 1, 2"
+        );
+        for row in &connections.ask(&statement, &[(&part, Type::INT8)]).await? {
+            let phase = get::<String>(row, "phase")?.parse().unwrap_or(Phase::Damaged);
+            let count = get::<i64>(row, "count")?.unsigned_abs();
+            tally.counts.insert((get(row, "kind")?, phase), count);
+        }
+    }
+    Ok(tally)
+}
+
+pub(super) async fn act(
+    connections: &Connections,
+    picked: &[Picked],
+    due_ms: Option<i64>,
+) -> Result<Vec<Effect>> {
+    let mut effects = vec![Effect::NotFound; picked.len()];
+    let rows = connections
+        .ask(
+            "select * from timingwheel.act($1, $2, $3, $4)",
+            &[
+                (&column(picked, |picked| picked.id.due_ms), Type::INT8_ARRAY),
+                (&column(picked, |picked| number(picked.id)), Type::INT8_ARRAY),
+                (&column(picked, |picked| picked.number.cast_signed()), Type::INT8_ARRAY),
+                (&due_ms, Type::INT8),
+            ],
+        )
+        .await?;
+    for row in &rows {
+        let n = usize::try_from(get::<i32>(row, "n")? - 1).ok();
+        let Some(effect) = n.and_then(|n| effects.get_mut(n)) else { continue };
+        let timer = || Ok::<_, PostgresError>(near(get(row, "due")?, get(row, "first")?, get(row, "num")?));
+        *effect = match (get::<i32>(row, "answer")?, due_ms) {
+            (0, _) => Effect::NotFound,
+            (1, None) => Effect::Gone(timer()?),
+            (1, Some(_)) => Effect::Stored(timer()?),
+            (2, _) => Effect::Running,
+            (3, _) => Effect::KeyTaken,
+            (other, _) => return Err(unknown("act", other)),
+        };
+    }
+    Ok(effects)
+}
+
+pub(super) async fn pause(connections: &Connections, change: Option<(String, bool)>) -> Result<Paused> {
+    let rows = match change {
+        None => connections.ask("select paused from timingwheel.format", &[]).await?,
+        Some((kind, is_paused)) => {
+            let call = if is_paused { "pause_kind" } else { "resume_kind" };
+            let statement = format!("select timingwheel.{call}($1) as paused");
+            connections.ask(&statement, &[(&readable(&kind), Type::TEXT)]).await?
+        }
+    };
+    Ok(get::<Vec<String>>(super::only(&rows)?, "paused")?.into_iter().collect())
+}

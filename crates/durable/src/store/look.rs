@@ -1,0 +1,355 @@
+//! Looks at timers, and acts on many of them: the questions of an operator, and the answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+
+use super::{Kinds, Move, Near, Removal, State, Stored, Taken, Which};
+use crate::id::{Place, TimerId, millis};
+
+/// Where a timer is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Its time is to come.
+    Waiting,
+    /// An attempt failed, and the time of the next one is to come.
+    Retrying,
+    /// Its time has come, and it is about to begin.
+    Due,
+    /// Its time has come, and its kind is [paused](crate::Durable::pause).
+    Paused,
+    /// Its time has come, and no instance that runs has a handler for its kind.
+    Unhandled,
+    /// An instance has begun it.
+    Running,
+    /// It is [buried](super::Buried).
+    Buried,
+    /// It cannot be read. [`Shown::damage`] says why.
+    Damaged,
+}
+
+impl Phase {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Waiting, "waiting"),
+        (Self::Retrying, "retrying"),
+        (Self::Due, "due"),
+        (Self::Paused, "paused"),
+        (Self::Unhandled, "unhandled"),
+        (Self::Running, "running"),
+        (Self::Buried, "buried"),
+        (Self::Damaged, "damaged"),
+    ];
+
+    /// Its name, as in the SQL view.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(phase, _)| *phase == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Phase {
+    type Err = String;
+
+    /// # Errors
+    /// In words, with the names that there are.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text).map(|(phase, _)| *phase);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(|(_, name)| name).join(", ");
+            format!("a phase must be one of {names}, got {text:?}")
+        })
+    }
+}
+
+/// Which timers to look at, or to act on: those for which all of it holds.
+///
+/// # Examples
+///
+/// ```
+/// use timingwheel_durable::{Filter, Phase};
+///
+/// let dead = Filter::new().phase(Phase::Buried).kind("cancel-order").limit(20);
+/// let of_customer = Filter::new().key_prefix("customer-7/");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "it does nothing by itself"]
+pub struct Filter {
+    pub(crate) which: Option<Which>,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) kind: Option<String>,
+    pub(crate) key_prefix: Option<String>,
+    pub(crate) from: Option<Timestamp>,
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) limit: usize,
+    pub(crate) after: Option<Cursor>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            which: None,
+            phase: None,
+            kind: None,
+            key_prefix: None,
+            from: None,
+            until: None,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+impl Filter {
+    /// All timers, a hundred at a time.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The timer of this id or key, and buried ones of the key.
+    pub fn only(which: impl Into<Which>) -> Self {
+        Self { which: Some(which.into()), limit: usize::MAX, ..Self::default() }
+    }
+
+    /// Those in this phase.
+    pub fn phase(mut self, phase: Phase) -> Self {
+        self.phase = Some(phase);
+        self
+    }
+
+    /// Those of this kind.
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// Those whose key begins so.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.key_prefix = Some(prefix.into());
+        self
+    }
+
+    /// Those that are due then or later. Of buried ones, those that were buried then or later.
+    pub fn from(mut self, from: Timestamp) -> Self {
+        self.from = Some(from);
+        self
+    }
+
+    /// Those that are due before then. Of buried ones, those that were buried before then.
+    pub fn before(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// So many at the most. A page has 100 unless this is set.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The part of the store in which a look begins, and the place after which it does.
+    pub(crate) fn start(&self) -> Cursor {
+        let part = match self.phase {
+            Some(Phase::Buried) => Part::Buried,
+            Some(Phase::Damaged) => Part::Damaged,
+            _ => Part::Standing,
+        };
+        self.after.unwrap_or(Cursor { part, after: Place::FIRST })
+    }
+
+    /// The part after this one, if timers of it may be wanted.
+    pub(crate) fn next_part(&self, part: Part) -> Option<Cursor> {
+        let next = match (part, self.phase) {
+            (Part::Standing, None) => Part::Buried,
+            // Damaged ones stand in every part.
+            (Part::Buried, None) => Part::Damaged,
+            _ => return None,
+        };
+        Some(Cursor { part: next, after: Place::FIRST })
+    }
+
+    pub(crate) fn wants_kind(&self, kind: &str) -> bool {
+        self.kind.as_ref().is_none_or(|wanted| wanted == kind)
+    }
+
+    pub(crate) fn wants(&self, shown: &Shown) -> bool {
+        let Shown { timer, phase, .. } = shown;
+        let at = timer.times.buried.map_or(timer.timer.due_ms, millis);
+        let key = timer.key.as_deref().unwrap_or_default();
+        self.phase.is_none_or(|wanted| wanted == *phase)
+            && self.wants_kind(&timer.kind)
+            && self.key_prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
+            && self.from.is_none_or(|from| at >= millis(from))
+            && self.until.is_none_or(|until| at < millis(until))
+    }
+}
+
+/// A part of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Timers that are stored or have begun, by their places.
+    Standing,
+    /// Buried timers, by their ids.
+    Buried,
+    /// What could not be read, where it is put aside.
+    Damaged,
+}
+
+/// Where a page ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// In this part.
+    pub part: Part,
+    /// Nothing up to here.
+    pub after: Place,
+}
+
+/// What decides about the phase of a timer, beside its row.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// The time.
+    pub now: Timestamp,
+    /// The kinds with a handler, where one instance has the store. Empty for one that only looks.
+    pub kinds: Kinds,
+}
+
+/// A look at timers.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Which.
+    pub filter: Filter,
+    /// By what.
+    pub sight: Sight,
+}
+
+/// The timers of a look, and where the next look begins, if there is more.
+pub type Looked = (Vec<Shown>, Option<Cursor>);
+
+/// So many timers are passed in one look at the most, whether they are wanted or not: a page takes no longer than that.
+pub(crate) const PASSED: u16 = 2_500;
+
+/// The kinds that are paused.
+pub type Paused = BTreeSet<String>;
+
+impl Sight {
+    /// The phase of a timer that can be read, in a store with one owner at a time.
+    pub(crate) fn phase(&self, timer: &Stored, owner: u64, paused: &Paused) -> Phase {
+        match &timer.state {
+            State::Buried(_) => Phase::Buried,
+            State::Begun { epoch, .. } if *epoch == owner => Phase::Running,
+            _ if timer.timer.due_ms > self.now.as_millisecond() => {
+                if timer.attempts > 0 {
+                    Phase::Retrying
+                } else {
+                    Phase::Waiting
+                }
+            }
+            _ if paused.contains(&timer.kind) => Phase::Paused,
+            _ if !self.kinds.is_empty() && !self.kinds.contains(&timer.kind) => Phase::Unhandled,
+            _ => Phase::Due,
+        }
+    }
+}
+
+/// A timer, as it is shown to an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shown {
+    /// All that the store has of it. Of a damaged one, as much as can be read.
+    pub timer: Stored,
+    /// Where it is on its way.
+    pub phase: Phase,
+    /// The name of the instance that runs it, if instances share the store.
+    pub instance: Option<String>,
+    /// Why it cannot be read.
+    pub damage: Option<String>,
+}
+
+impl Shown {
+    pub(crate) const fn new(timer: Stored, phase: Phase) -> Self {
+        Self { timer, phase, instance: None, damage: None }
+    }
+}
+
+/// A page of timers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The timers: stored and begun ones in the order of their due times, then buried ones in the order of their ids. There
+    /// may be fewer than the limit, or none, although more follow: a page looks at 2,500 timers at the most.
+    pub timers: Vec<Shown>,
+    /// The filter of the next page. `None` if this is the last one.
+    pub next: Option<Filter>,
+}
+
+/// How many timers there are of each kind in each phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tally {
+    /// The numbers. A kind without timers in a phase is missing.
+    pub counts: BTreeMap<(String, Phase), u64>,
+    /// There are so many timers that the numbers were reckoned from a part of them.
+    pub is_estimate: bool,
+}
+
+/// A timer to act on.
+#[derive(Clone, Copy, Debug)]
+pub struct Picked {
+    /// Its name.
+    pub id: TimerId,
+    /// If it is a buried run of a series: see [`Store::unbury`](super::Store::unbury).
+    pub number: u64,
+}
+
+/// What an act has done to a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is gone.
+    Gone(Near),
+    /// It is stored, due then.
+    Stored(Near),
+    /// It has begun. It stays if it was to be moved; nothing follows if it was to be cancelled.
+    Running,
+    /// It stays buried, because another timer has its key.
+    KeyTaken,
+    /// It was gone.
+    NotFound,
+}
+
+impl From<Removal> for Effect {
+    fn from(removal: Removal) -> Self {
+        match removal {
+            Removal::Removed(near) => Self::Gone(near),
+            Removal::Running(..) => Self::Running,
+            Removal::NotFound => Self::NotFound,
+        }
+    }
+}
+
+impl From<Move> for Effect {
+    fn from(moved: Move) -> Self {
+        match moved {
+            Move::Moved { to, .. } => Self::Stored(to),
+            Move::Running(..) => Self::Running,
+            Move::NotFound => Self::NotFound,
+        }
+    }
+}
+
+impl From<Taken> for Effect {
+    fn from(taken: Taken) -> Self {
+        match taken {
+            Taken::Stored(near) => Self::Stored(near),
+            Taken::KeyTaken(_) => Self::KeyTaken,
+            Taken::Deleted | Taken::NotFound => Self::NotFound,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What people at `psql` see and do, and what instances hear of pauses.
+
+use std::time::Duration;
+
+use timingwheel_durable::{Act, Answer, Durable, Filter, Phase, Run};
+
+use super::server::database;
+use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
+
+const LEASE: Duration = Duration::from_secs(600);
+
+#[tokio::test]
+async fn every_instance_hears_of_a_pause_and_of_its_end_at_once() {
+    let (url, calls) = (database().await, Calls::default());
+    let mut instances = Vec::new();
+    for _ in 0..3 {
+        instances.push(instance(&url, LEASE, &calls).await);
+    }
+    // A third of the lease is longer than this test.
+    until("all have shards", async || instances.iter().all(|one| one.stats().shards.0 > 0)).await;
+    let renewals =
+        |instances: &[Durable]| -> Vec<u64> { instances.iter().map(|one| one.stats().renewals).collect() };
+    let before = loop {
+        // Until no join is told of any more.
+        let before = renewals(&instances);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if renewals(&instances) == before {
+            break before;
+        }
+    };
+    let sql = client(&url).await;
+    let paused: Vec<String> =
+        sql.query_one("select timingwheel.pause_kind('tick')", &[]).await.expect("a pause").get(0);
+    assert_eq!(paused, ["tick"]);
+    let hear = async |before: Vec<u64>| {
+        until("all hear of it", async || {
+            renewals(&instances).iter().zip(&before).all(|(now, before)| now > before)
+        })
+        .await;
+    };
+    hear(before).await;
+    for n in 0..64 {
+        instances[0].at(soon(0), &Tick::new(format!("{n}"))).save().await.expect("a save");
+    }
+    let is_paused = Filter::new().phase(Phase::Paused);
+    until("they are due", async || {
+        instances[1].look(is_paused.clone()).await.expect("a page").timers.len() == 64
+    })
+    .await;
+    assert!(calls.all().is_empty());
+    instances[2].resume("tick").await.expect("an answer");
+    until("they run", async || calls.all().len() == 64).await;
+    for one in instances {
+        one.stop(Duration::from_secs(60)).await;
+    }
+}
+
+#[tokio::test]
+async fn people_see_all_timers_by_a_view_and_run_and_cancel_them_by_its_ids() {
+    let (url, calls) = (database().await, Calls::default());
+    let handler = calls.handler();
+    let one = builder(store(&url).await, LEASE)
+        .on(move |tick: Tick, run: Run| {
+            let is_bad = tick.name == "bad" && run.attempt == 1 && calls_of(&calls, &tick) == 0;
+            let called = handler(tick, run);
+            async move { if is_bad { Ok(Answer::Bury("a bad name".into())) } else { called.await } }
+        })
+        .start()
+        .await
+        .expect("a start");
+    one.at(soon(0), &Tick::new("bad")).key("bad").save().await.expect("a save");
+    one.at(soon(3_600_000), &Tick::new("far")).key("far").save().await.expect("a save");
+    until("it is buried", async || one.count().await.expect("counts").buried == 1).await;
+    let sql = client(&url).await;
+    sql.batch_execute("update timingwheel.timers set payload = '\\xff' where key = 'far'")
+        .await
+        .expect("a change");
+    let rows = sql
+        .query(
+            "select id, phase, key, payload ->> 'name' as name, reason, failures -> 0 ->> 'error' as error, \
+                made <= now() and (buried is null or buried >= made) as has_times \
+            from timingwheel.inspect_v1 order by key",
+            &[],
+        )
+        .await
+        .expect("rows");
+    let of = |name: &str| rows.iter().map(|row| row.get::<_, Option<String>>(name)).collect::<Vec<_>>();
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(of("phase"), [some("buried"), some("waiting")]);
+    assert_eq!(of("name"), [some("bad"), None], "what is no JSON is null");
+    assert_eq!((of("reason"), of("error")), (vec![some("a bad name"), None], vec![some("a bad name"), None]));
+    assert!(rows.iter().all(|row| row.get("has_times")));
+    let ids: Vec<String> = of("id").into_iter().flatten().collect();
+    assert_eq!(
+        ids[0],
+        one.show("bad").await.expect("an answer").expect("it is there").timer.timer.id().to_string()
+    );
+    let run: i64 = sql
+        .query_one("select timingwheel.run_timers($1)", &[&ids[..1].to_vec()])
+        .await
+        .expect("a run")
+        .get(0);
+    until("it runs again", async || one.stats().done == 1).await;
+    let cancelled: i64 =
+        sql.query_one("select timingwheel.cancel_timers($1)", &[&ids]).await.expect("a cancel").get(0);
+    assert_eq!((run, cancelled), (1, 1));
+    assert_eq!(one.count().await.expect("counts"), Default::default());
+    one.stop(Duration::from_secs(60)).await;
+}
+
+fn calls_of(calls: &Calls, tick: &Tick) -> usize {
+    calls.names().iter().filter(|name| **name == tick.name).count()
+}
+
+/// Timers in a table, by the database itself.
+async fn fills(url: &str, count: i32) {
+    let sql = client(url).await;
+    let fill = format!(
+        "insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, key, payload) \
+        select n & 63, 4102444800000 + n / 3, n, 4102444800000 + n / 3, 'tick', 'k' || n, '{{}}' \
+        from generate_series(1, {count}) n; \
+        insert into timingwheel.buried (first_ms, number, attempts, kind, key, payload, reason) \
+        select n, n + 100000000, 1, 'tick', 'b' || n, '{{\"name\": \"b\"}}', 'why' from generate_series(1, {count}) n; \
+        analyze timingwheel.timers; analyze timingwheel.buried"
+    );
+    sql.batch_execute(&fill).await.expect("timers");
+}
+
+#[tokio::test]
+async fn a_page_reads_no_more_than_it_has_however_many_timers_there_are() {
+    let url = database().await;
+    let one = builder(store(&url).await, LEASE).start().await.expect("a start");
+    fills(&url, 40_000).await;
+    let sql = client(&url).await;
+    let read = async || {
+        let row = sql
+            .query_one(
+                "select (pg_stat_get_tuples_fetched(c.oid) + pg_stat_get_tuples_returned(c.oid))::bigint \
+                from pg_class c where c.oid = 'timingwheel.timers'::regclass",
+                &[],
+            )
+            .await
+            .expect("a count");
+        row.get::<_, i64>(0)
+    };
+    // The server counts late. What the filling and the analysis have read is counted before.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (before, mut pages) = (read().await, 0);
+    let mut filter = Filter::new().limit(50);
+    until("the server has counted", async || {
+        for _ in 0..10 {
+            let page = one.look(filter.clone()).await.expect("a page");
+            assert_eq!(page.timers.len(), 50);
+            filter = page.next.expect("there are more");
+            pages += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        read().await > before
+    })
+    .await;
+    let of_page = (read().await - before) / pages;
+    assert!(of_page <= 2 * (4 * 50 + 4 * 64), "{of_page} rows for a page of 50");
+    // What is wanted by a filter comes last, or never: each page passes a part.
+    let mut next = Some(Filter::new().kind("nobody's").limit(50));
+    let mut looks = 0;
+    while let Some(filter) = next {
+        let page = one.look(filter).await.expect("a page");
+        assert!(page.timers.is_empty());
+        (next, looks) = (page.next, looks + 1);
+    }
+    assert!((32..100).contains(&looks), "{looks} looks at 80,000 timers");
+    let tally = one.tally().await.expect("a tally");
+    assert_eq!(tally.counts.values().sum::<u64>(), 80_000);
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn buried_timers_are_retried_in_one_call_while_eight_instances_run() {
+    let count: u64 = std::env::var("DURABLE_RETRIES").map_or(2_000, |count| count.parse().expect("a number"));
+    let (url, calls) = (database().await, Calls::default());
+    let mut instances = Vec::new();
+    for _ in 0..8 {
+        instances.push(instance(&url, LEASE, &calls).await);
+    }
+    let sql = client(&url).await;
+    let fill = format!(
+        "insert into timingwheel.buried (first_ms, number, attempts, kind, payload, reason) \
+        select n, n + 100000000, 1, 'tick', convert_to('{{\"name\": \"' || n || '\"}}', 'UTF8'), 'why' \
+        from generate_series(1, {count}) n"
+    );
+    sql.batch_execute(&fill).await.expect("timers");
+    let dead = Filter::new().phase(Phase::Buried).limit(usize::MAX);
+    let retried = instances[3].act(dead, Act::RunNow).await.expect("an answer");
+    assert_eq!((retried.done, retried.next), (count, None));
+    until("all are called", async || calls.all().len() as u64 >= count).await;
+    until("nothing is left", async || instances[0].count().await.expect("counts") == Default::default())
+        .await;
+    let mut names = calls.names();
+    names.dedup();
+    assert_eq!((names.len() as u64, calls.all().len() as u64), (count, count), "each once");
+    for one in instances {
+        one.stop(Duration::from_secs(60)).await;
+    }
+}

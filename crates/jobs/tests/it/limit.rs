@@ -1,0 +1,56 @@
+//! A time limit for each test, on the real clock: a test that waits for ever ends its process, whatever it waits for. The
+//! tests of the purgatory have it too.
+
+use std::cell::RefCell;
+use std::io::{Write, stderr};
+use std::process::{Command, abort};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+use std::{env, thread};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Milliseconds, in place of the limit, for the test of the limit.
+const SHORTER: &str = "TEST_LIMIT_MS";
+
+thread_local! {
+    /// Dropped as the thread of a test ends, or has another limit.
+    static WATCHED: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
+}
+
+fn shorter() -> Option<Duration> {
+    env::var(SHORTER).ok().map(|millis| Duration::from_millis(millis.parse().expect("a number")))
+}
+
+/// Ends the process if this thread is still there at the end of the limit, and has not called this again.
+pub(crate) fn limit_this_test() {
+    let (watched, gone) = channel();
+    WATCHED.set(Some(watched));
+    let (name, limit) = (thread::current().name().unwrap_or("a test").to_owned(), shorter().unwrap_or(LIMIT));
+    thread::spawn(move || {
+        if gone.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            // The macros print to what an abort takes along.
+            _ = writeln!(stderr(), "{name} waits for ever");
+            abort();
+        }
+    });
+}
+
+/// Waits for ever where the test below runs it.
+#[test]
+fn waits_for_ever() {
+    limit_this_test();
+    while shorter().is_some() {
+        thread::park();
+    }
+}
+
+#[test]
+fn a_test_that_waits_for_ever_ends_its_process_which_names_it() {
+    let name = format!("{}::waits_for_ever", module_path!().split_once("::").unwrap().1);
+    let mut tests = Command::new(env::current_exe().unwrap());
+    let ended = tests.args(["--exact", &name]).env(SHORTER, "50").output().unwrap();
+    assert!(!ended.status.success());
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(told.contains(&format!("{name} waits for ever")), "{told}");
+}
