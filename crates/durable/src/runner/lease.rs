@@ -16,8 +16,11 @@ use crate::id::{Place, timestamp};
 use crate::store::{Answered, Ask, Hint, Owner, Renewed, Standing};
 use crate::window::Window;
 
-/// After a failure: how long until the owner renews again.
-pub(super) const AGAIN: Duration = Duration::from_millis(250);
+/// After a failure: how long until the owner renews or joins again. A short lease cannot wait for long, and a server that is down
+/// for hours need not be asked four times a second.
+fn again(lease: Duration) -> Duration {
+    (lease / 60).clamp(Duration::from_millis(250), Duration::from_secs(5))
+}
 
 /// Most scans begin this long ago. A timer that another instance saves with an earlier due time waits for a scan from the
 /// beginning.
@@ -170,7 +173,7 @@ impl Runner {
                     return self.lose_for_good();
                 }
                 if let Some(share) = &mut self.share {
-                    share.renew_at = Instant::now() + AGAIN;
+                    share.renew_at = Instant::now() + again(self.settings.lease);
                 }
                 return;
             }
@@ -298,7 +301,7 @@ impl Runner {
                 self.shared.failed(&error);
                 if let Some(share) = &mut self.share {
                     // Then it renews, is told again that it is lost, and joins.
-                    share.renew_at = Instant::now() + AGAIN;
+                    share.renew_at = Instant::now() + again(self.settings.lease);
                 }
             }
         }

@@ -37,6 +37,9 @@ pub(crate) enum End {
     Anew,
 }
 
+/// If the store refuses how a timer ended, it is buried for a reason that begins like this.
+const UNSTORED: &str = "its end cannot be stored: ";
+
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
@@ -225,8 +228,9 @@ impl Runner {
         let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
         let before = ending.refused_at.replace(self.succeeded);
         let is_culprit = before.is_some_and(|before| before < self.succeeded);
-        if is_culprit && !matches!(ending.end, End::Bury(_)) {
-            ending.end = End::Bury(cut(format!("its end cannot be stored: {}", with_causes(error))));
+        // A burial too may be refused for its reason.
+        if is_culprit && !matches!(&ending.end, End::Bury(reason) if reason.starts_with(UNSTORED)) {
+            ending.end = End::Bury(cut(format!("{UNSTORED}{}", with_causes(error))));
             return self.end(ending);
         }
         self.live.insert(ended.timer.id(), Live::Ending(ending));

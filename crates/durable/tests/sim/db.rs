@@ -2,12 +2,14 @@
 //!
 //! A call that has to wait for a lock answers `None`, and is made again when a transaction has ended.
 
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Buried, Change, Counts, Ended, Loaded, Move, Near, NewTimer, Page, Removal, Saved, Settled,
-    State, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Buried, Change, Counts, Ended, Kinds, Loaded, Move, Near, NewTimer, Page, Removal, Saved,
+    Settled, State, Stored, Taken, ToBegin, Which,
 };
 use timingwheel_durable::{Place, TimerId};
 
@@ -31,7 +33,8 @@ pub(crate) struct Who {
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) expires_at: i64,
-    pub(crate) works: bool,
+    /// Without any it gets no shards.
+    pub(crate) kinds: Kinds,
     /// After a restore, two instances may have one epoch.
     token: u64,
 }
@@ -47,6 +50,8 @@ pub(crate) struct Tables {
     numbers: u64,
     pub(crate) members: BTreeMap<u64, Member>,
     pub(crate) owners: BTreeMap<u64, u64>,
+    /// When the first timer of a shard is due, as far as its owners have seen.
+    lows: BTreeMap<u64, i64>,
     rows: BTreeMap<Place, Row>,
     places: BTreeMap<u64, Place>,
     keys: BTreeMap<String, Place>,
@@ -63,11 +68,28 @@ fn every_ms(rule: &str) -> Option<i64> {
 
 /// The answer to a renewal.
 pub(crate) struct Lease {
-    pub(crate) shards: BTreeSet<u64>,
+    pub(crate) parts: Parts,
     pub(crate) others_ms: Option<i64>,
     pub(crate) taken: u32,
     pub(crate) first_due: Option<Timestamp>,
+    pub(crate) low: Option<i64>,
     pub(crate) now_ms: i64,
+}
+
+/// The parts of an owner in the timers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    pub(crate) shards: BTreeSet<u64>,
+    /// In these it begins timers of kinds for which their owner has no handler.
+    pub(crate) helps: BTreeSet<u64>,
+    /// Others have handlers for kinds for which it has none.
+    pub(crate) is_helped: bool,
+}
+
+impl Parts {
+    pub(crate) fn has(&self, shard: u64) -> bool {
+        self.shards.contains(&shard) || self.helps.contains(&shard)
+    }
 }
 
 /// A name that an open transaction holds: the number of a timer, or a key.
@@ -99,141 +121,6 @@ impl Db {
     fn log(&mut self, event: Event) {
         self.history.push(event);
     }
-
-    // Instances.
-
-    fn share_out(&mut self) -> u32 {
-        let shares_all = self.has(Lack::ShareAll);
-        let tables = &mut self.tables;
-        let held = |epoch: u64| tables.owners.values().filter(|owner| **owner == epoch).count();
-        let mut alive: Vec<(u64, usize)> =
-            tables.members.iter().filter(|(_, m)| m.works).map(|(epoch, _)| (*epoch, held(*epoch))).collect();
-        alive.sort_by_key(|(epoch, held)| (usize::MAX - held, *epoch));
-        let (all, count) = (64, alive.len());
-        let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut wants: Vec<(usize, u64)> = Vec::new();
-        for (rank, (epoch, _)) in alive.iter().enumerate() {
-            let quota = all / count + usize::from(rank < all % count && shares_all);
-            let own: Vec<u64> = tables
-                .owners
-                .iter()
-                .filter(|(_, owner)| *owner == epoch)
-                .map(|(s, _)| *s)
-                .take(quota)
-                .collect();
-            wants.extend((1..=quota - own.len()).map(|g| (g, *epoch)));
-            kept.extend(own.into_iter().map(|shard| (shard, *epoch)));
-        }
-        wants.sort_unstable();
-        let free: Vec<u64> = (0..SHARDS).filter(|shard| !kept.contains_key(shard)).collect();
-        kept.extend(free.into_iter().zip(wants).map(|(shard, (_, epoch))| (shard, epoch)));
-        let changes = (0..SHARDS).filter(|s| tables.owners.get(s) != kept.get(s)).count();
-        tables.owners = kept;
-        if changes > 0 && self.has(Lack::ShareHints) {
-            self.notes.push(None);
-        }
-        u32::try_from(changes).unwrap_or(0)
-    }
-
-    fn remove_the_dead(&mut self) -> u32 {
-        let now = self.now_ms;
-        let dead: Vec<u64> =
-            self.tables.members.iter().filter(|(_, m)| m.expires_at < now).map(|(epoch, _)| *epoch).collect();
-        let mut shards = 0;
-        for epoch in dead {
-            self.tables.members.remove(&epoch);
-            shards += self.tables.owners.values().filter(|owner| **owner == epoch).count();
-            self.log(Event::Gone { epoch, why: "expired" });
-        }
-        u32::try_from(shards).unwrap_or(0)
-    }
-
-    pub(crate) fn join(&mut self, lease_ms: i64, works: bool, token: u64) -> u64 {
-        self.tables.epochs += 1;
-        let epoch = self.tables.epochs;
-        self.remove_the_dead();
-        let first_ms = if self.has(Lack::FirstLease) { lease_ms.min(FIRST_LEASE_MS) } else { lease_ms };
-        self.tables.members.insert(epoch, Member { expires_at: self.now_ms + first_ms, works, token });
-        self.log(Event::Joined { inst: self.asks, epoch });
-        self.share_out();
-        epoch
-    }
-
-    fn is_member(&self, who: Who) -> bool {
-        let has_tokens = self.has(Lack::Token);
-        self.tables.members.get(&who.epoch).is_some_and(|member| member.token == who.token || !has_tokens)
-    }
-
-    /// `None` if the instance is none any more.
-    pub(crate) fn renew(&mut self, who: Who, lease_ms: i64, from: Option<Timestamp>) -> Option<Lease> {
-        let (now, epoch) = (self.now_ms, who.epoch);
-        let (is_member, lengthens) = (self.is_member(who), self.has(Lack::RenewLengthens));
-        let member = self.tables.members.get_mut(&epoch).filter(|_| is_member)?;
-        if lengthens {
-            member.expires_at = now + lease_ms;
-        }
-        let members = &self.tables.members;
-        let is_unshared = self.tables.owners.len() < 64 && members.values().any(|member| member.works);
-        let mut taken = 0;
-        if (members.values().any(|member| member.expires_at < now) && self.has(Lack::RenewRemoves))
-            || is_unshared
-        {
-            taken = if self.has(Lack::RenewRemoves) { self.remove_the_dead() } else { 0 };
-            self.share_out();
-        }
-        let others = self.tables.members.iter().filter(|(other, _)| **other != epoch);
-        let others_ms = others.map(|(_, member)| member.expires_at - now).min();
-        let shards: BTreeSet<u64> = if !self.has(Lack::RenewShares) {
-            (0..SHARDS).collect()
-        } else {
-            self.tables.owners.iter().filter(|(_, owner)| **owner == epoch).map(|(shard, _)| *shard).collect()
-        };
-        let first_due = from.and_then(|from| {
-            let is_pending = |row: &&Row| {
-                row.timer.due() >= from
-                    && row.begun_by != Some(epoch)
-                    && shards.contains(&shard(row.timer.id().unique()))
-            };
-            self.tables.rows.values().find(is_pending).map(|row| row.timer.due())
-        });
-        Some(Lease { shards, others_ms, taken, first_due, now_ms: now })
-    }
-
-    pub(crate) fn leave(&mut self, who: Who) -> u64 {
-        let (mut given_back, epoch) = (0, who.epoch);
-        if !self.is_member(who) {
-            return 0;
-        }
-        {
-            let tables = &self.tables;
-            let begun: Vec<Place> = tables
-                .rows
-                .iter()
-                .filter(|(_, row)| row.begun_by == Some(epoch))
-                .map(|(at, _)| *at)
-                .collect();
-            for at in begun {
-                let Some(row) = self.tables.rows.get_mut(&at) else { continue };
-                if self.locks.contains(&Lock::Timer(row.timer.id().unique())) {
-                    continue;
-                }
-                given_back += 1;
-                row.crash();
-                if row.ending {
-                    let id = row.timer.id();
-                    self.remove(at);
-                    self.log(Event::Dropped { id, why: "cancelled, and given back" });
-                }
-            }
-        }
-        if self.tables.members.remove(&epoch).is_some() {
-            self.log(Event::Gone { epoch, why: "left" });
-            self.share_out();
-        }
-        given_back
-    }
-
-    // Rows.
 
     fn is_locked(&self, row: &Row) -> bool {
         self.locks.contains(&Lock::Timer(row.timer.id().unique()))
@@ -295,8 +182,8 @@ impl Db {
 
     fn save_new(&mut self, timer: NewTimer) {
         let (id, n, needs) = (timer.id, number_in(&timer.payload), needs(&timer.payload));
-        let is_series = timer.series.is_some();
-        self.log(Event::Saved { inst: self.asks, id, n, key: timer.key.clone(), is_series, needs });
+        let every_ms = timer.series.as_ref().and_then(|series| every_ms(&series.rule));
+        self.log(Event::Saved { inst: self.asks, id, n, key: timer.key.clone(), needs, every_ms });
         self.insert(Row::new(timer));
     }
 
@@ -347,9 +234,10 @@ impl Db {
                 old.crash();
             }
             old.version += 1;
-            let id = old.timer.id();
+            let (id, every_ms) =
+                (old.timer.id(), old.series.as_ref().and_then(|series| every_ms(&series.rule)));
             self.tables.rows.insert(at, old);
-            self.log(Event::Updated { id, n, needs });
+            self.log(Event::Updated { id, n, needs, every_ms });
             return Saved::Updated(id);
         }
         if runs && timer.is_over {
@@ -457,19 +345,23 @@ impl Db {
         if !self.is_member(who) {
             return Loaded::lost();
         }
-        let is_mine = |row: &&Row| self.tables.owners.get(&shard(row.timer.id().unique())) == Some(&epoch);
+        let helps = self.helps(epoch);
+        let is_own = |row: &Row| self.tables.owners.get(&shard(row.timer.id().unique())) == Some(&epoch);
+        let helped_with = |row: &Row| helps.get(&shard(row.timer.id().unique()));
         let mut rest = self
             .tables
             .rows
             .range((std::ops::Bound::Excluded(ask.after), std::ops::Bound::Unbounded))
             .map(|(_, row)| row)
-            .filter(is_mine)
+            .filter(|row| is_own(row) || helped_with(row).is_some())
             .peekable();
         let mut end = ask.after.max(Place::last_of(ask.until));
         let (mut timers, mut looked_at) = (Vec::new(), 0);
         while let Some(row) = rest.next_if(|row| row.timer.due() <= ask.until) {
             looked_at += 1;
-            if ask.kinds.contains(&row.kind) && !self.runs(row) {
+            let is_its =
+                is_own(row) || helped_with(row).is_some_and(|kinds| kinds.contains(row.kind.as_str()));
+            if ask.kinds.contains(&row.kind) && is_its && !self.runs(row) {
                 timers.push(row.timer);
             }
             if timers.len() == ask.limit || looked_at == ask.limit.saturating_mul(4) {
@@ -491,8 +383,9 @@ impl Db {
     }
 
     fn begin_one(&mut self, epoch: u64, near: Near, ask: &ToBegin) -> Begun {
-        let is_mine = self.tables.owners.get(&shard(near.id().unique())) == Some(&epoch);
+        let shard = shard(near.id().unique());
         let Some(row) = self.at(near).filter(|row| ask.kinds.contains(&row.kind)) else { return Begun::Gone };
+        let is_mine = self.tables.owners.get(&shard) == Some(&epoch) || self.lacks(shard, &row.kind);
         let is_begun = row.begun_by == Some(epoch);
         let runs = self.runs(row) && !is_begun && self.has(Lack::BeginsOnce);
         if runs || !(is_mine || is_begun || !self.has(Lack::BeginsOwnShards)) {

@@ -39,13 +39,14 @@ pub(crate) enum Event {
         id: TimerId,
         n: u32,
         key: Option<String>,
-        is_series: bool,
         needs: (u8, bool),
+        every_ms: Option<i64>,
     },
     Updated {
         id: TimerId,
         n: u32,
         needs: (u8, bool),
+        every_ms: Option<i64>,
     },
     /// A statement waited for a lock until long after its caller had given it up, and was carried out.
     Outlived {
@@ -166,6 +167,9 @@ pub(crate) enum Event {
         db_ms: i64,
     },
 }
+
+/// The answer to a retry, if the key of the run belongs to its series.
+pub(crate) const OF_ITSELF: &str = "its series has its key";
 
 /// The answer to a user.
 #[derive(Clone, Debug)]

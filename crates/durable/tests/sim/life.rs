@@ -1,5 +1,7 @@
 //! Lets a script happen: starts and ends instances, makes the calls of users, and has handlers that do as their payloads say.
 
+mod open;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -7,95 +9,21 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Cron;
-use timingwheel_durable::store::{Change, Ended, Near, NewTimer, Page, Removal, Saved, Settled, Which};
+use timingwheel_durable::store::{Change, Ended, Near, Page, Settled, Taken, Which};
 use timingwheel_durable::{
     Answer, Backoff, Builder, Cancelled, Durable, Error, HandlerResult, Missed, Moved, Run, TimerId,
 };
 use tokio::time::{sleep, sleep_until, timeout};
 
-use crate::db::Lock;
-use crate::history::{Event, History, Told};
+use self::open::{Open, cancel_in, save_in};
+use crate::history::{Event, History, OF_ITSELF, Told};
 use crate::network::{Wire, World, lock, ms};
-use crate::payload::{Order, kind, payload};
-use crate::script::{Action, Ends, Job, Lack, Script};
+use crate::payload::Order;
+use crate::script::{Action, Ends, Job, POISON, Script};
 use crate::store::{Client, Failed};
 
 fn key(key: u32) -> String {
     format!("k{key}")
-}
-
-/// An open transaction, which holds locks until it ends in whatever way.
-struct Open {
-    world: Arc<World>,
-    generation: u64,
-    locks: Vec<Lock>,
-}
-
-impl Open {
-    /// Waits until nobody else has the timer of this name, or the key.
-    async fn begin(world: &Arc<World>, which: &Which) -> Self {
-        let mut open = Self { world: Arc::clone(world), generation: 0, locks: Vec::new() };
-        loop {
-            let released = world.released.notified();
-            open.generation = lock(&world.faults).generation;
-            let is_up = world.now() >= lock(&world.faults).down;
-            {
-                let mut db = lock(&world.db);
-                if is_up && !db.waits(which) {
-                    open.locks = db
-                        .get(which)
-                        .map(|stored| Lock::Timer(stored.timer.id().unique()))
-                        .into_iter()
-                        .collect();
-                    if let Which::Key(key) = which {
-                        open.locks.push(Lock::Key(key.clone()));
-                    }
-                    db.locks.extend(open.locks.iter().cloned());
-                    return open;
-                }
-            }
-            if *world.over.borrow() {
-                return open;
-            } else if is_up {
-                released.await;
-            } else {
-                sleep(ms(500)).await;
-            }
-        }
-    }
-
-    /// Does all of it at once. `None`: the server has ended it before.
-    fn commit<T>(mut self, inst: usize, work: impl FnOnce(&mut crate::db::Db) -> T) -> Option<T> {
-        let world = Arc::clone(&self.world);
-        let faults = {
-            let faults = lock(&world.faults);
-            world.now() < faults.down.max(faults.read_only) || faults.generation != self.generation
-        };
-        if faults || *world.over.borrow() {
-            return None;
-        }
-        let locks = std::mem::take(&mut self.locks);
-        let done = world.transact(inst, |db| {
-            locks.iter().for_each(|lock| {
-                db.locks.remove(lock);
-            });
-            work(db)
-        });
-        world.released.notify_waiters();
-        Some(done)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if lock(&self.world.faults).generation == self.generation {
-            let mut db = lock(&self.world.db);
-            self.locks.iter().for_each(|lock| {
-                db.locks.remove(lock);
-            });
-        }
-        self.world.released.notify_waiters();
-    }
 }
 
 async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
@@ -118,6 +46,7 @@ async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
             let now = wire.wall_ms() + after.max(1);
             Ok(Answer::Snooze(Timestamp::from_millisecond(now).unwrap_or(Timestamp::MAX)))
         }
+        Ends::Poison => Err(POISON.into()),
         Ends::Bury => Ok(Answer::Bury("it asked for it".into())),
         Ends::InTransaction(holds) => finish_in(&wire, &run, holds).await,
         Ends::Done | Ends::Snooze(_) => Ok(Answer::Done),
@@ -301,11 +230,11 @@ impl Life {
     fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: (i64, i64, bool)) {
         // A deployment: the former one stops at the same time.
         self.stop(slot, 1_000);
-        self.slots.insert(slot, kinds.len() == 3 && is_new && machine.2);
+        self.slots.insert(slot, kinds.len() == 3 && is_new);
         let (script, inst) = (&self.script, self.instances);
         self.instances += 1;
         let seed = script.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(inst as u64);
-        let wire = Wire::new(&self.world, inst, seed, machine, script.timeout_ms);
+        let wire = Wire::new(&self.world, inst, seed, machine, (script.timeout_ms, script.row_ms));
         self.wires.insert(slot, wire.clone());
         let (up, script, kinds) = (Arc::clone(&self.up), script.clone(), kinds.to_vec());
         tokio::spawn(async move {
@@ -337,7 +266,7 @@ impl Life {
                         lock(&up).insert(slot, Up { durable, wire, wheel });
                         return;
                     }
-                    Err(_) => sleep(ms(1_000)).await,
+                    Err(_) => sleep(ms((script.lease_ms / 60).clamp(1_000, 5_000))).await,
                 }
             }
         });
@@ -370,15 +299,17 @@ impl Life {
         }
     }
 
-    /// No more faults and calls. The instances that run stay, so that one that is stuck is seen. The dead ones are started again, and
-    /// those that cannot run all timers are deployed anew.
+    /// No more faults and calls. The instances that run stay, so that one that is stuck is seen. The dead ones are started again. A
+    /// machine without zones would keep a series for ever, so it is replaced.
     async fn calm_down(&mut self) {
         let lease = self.script.lease_ms;
         self.world.log(Event::Calm);
-        for (slot, can_all) in std::mem::take(&mut self.slots) {
-            if !can_all || !self.wires.contains_key(&slot) {
-                self.start(slot, &[0, 1, 2], true, (0, 0, true));
-            }
+        let slots = std::mem::take(&mut self.slots);
+        let stays = |slot: &usize| self.wires.get(slot).is_some_and(Wire::has_zones);
+        let can_all = slots.iter().any(|(slot, can_all)| *can_all && stays(slot));
+        let anew: Vec<usize> = slots.keys().filter(|slot| !stays(slot)).copied().collect();
+        for slot in anew.into_iter().chain((!can_all).then_some(100)) {
+            self.start(slot, &[0, 1, 2], true, (0, 0, true));
         }
         // Until the oracle takes this for calm.
         sleep(ms(3 * lease + 70_000)).await;
@@ -423,6 +354,12 @@ impl Life {
         use Action::*;
         if let Crowd { by, key, count } = action {
             return (0..count).for_each(|_| self.call(Cancel { by, key }));
+        }
+        if let Burst { by, due_in_ms, count, job } = action {
+            // Keys that no other call names.
+            let keys = 1_000 + job.n * 1_000..;
+            let save = |key| Save { by, key, due_in_ms, replaces: false, job: job.clone() };
+            return keys.take(count as usize).for_each(|key| self.call(save(key)));
         }
         let call = self.calls;
         self.calls += 1;
@@ -517,7 +454,12 @@ async fn by_handle(durable: &Durable, action: Action) -> Result<Told, Error> {
             } else {
                 durable.delete_buried(id).await?
             };
-            Told::Other(format!("{told:?}"))
+            // A key that its own series has is not in its way.
+            let is_own = |holder: TimerId| holder.unique() == id.unique();
+            match told {
+                Taken::KeyTaken(holder) if is_own(holder) => Told::Other(OF_ITSELF.into()),
+                told => Told::Other(format!("{told:?}")),
+            }
         }
         _ => Told::NotFound,
     })
@@ -569,54 +511,4 @@ async fn every(durable: &Durable, held: u32, minutes: i64, missed: u32, job: &Jo
     };
     let saved = durable.every(key(held), plan, &order).missed(missed).save().await?;
     Ok(Told::Series(format!("{saved:?}")))
-}
-
-async fn save_in(
-    world: &Arc<World>,
-    held: u32,
-    due_in_ms: i64,
-    replaces: bool,
-    job: &Job,
-    holds_ms: i64,
-    commits: bool,
-) -> Told {
-    let open = Open::begin(world, &Which::Key(key(held))).await;
-    let due = at(world.db_ms() + due_in_ms);
-    sleep(ms(holds_ms)).await;
-    if !commits {
-        return Told::Other("rolled back".into());
-    }
-    let done = open.commit(usize::MAX, |db| {
-        let id = TimerId::new(due, db.next_number());
-        let key = Some(key(held));
-        let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind(job.kind), payload(job)) };
-        let saved = db.save(&[timer]).and_then(|mut saved| saved.pop());
-        if let Some(Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. }) = saved
-            && due_in_ms < 120_000
-            && db.has(Lack::HintsOfTransactions)
-        {
-            db.notes.push(Some((crate::db::shard(id.unique()), due.as_millisecond())));
-        }
-        saved
-    });
-    match done.flatten() {
-        Some(Saved::KeyTaken(_)) => Told::KeyTaken,
-        Some(saved) => saved.id().map_or(Told::NotFound, Told::Saved),
-        None => Told::Failed("the server has ended it".into()),
-    }
-}
-
-async fn cancel_in(world: &Arc<World>, held: u32, holds_ms: i64, commits: bool) -> Told {
-    let which = Which::Key(key(held));
-    let open = Open::begin(world, &which).await;
-    sleep(ms(holds_ms)).await;
-    if !commits {
-        return Told::Other("rolled back".into());
-    }
-    match open.commit(usize::MAX, |db| db.cancel(&which)) {
-        Some(Some(Removal::Removed(_))) => Told::Removed,
-        Some(Some(Removal::Running(..))) => Told::Running,
-        Some(_) => Told::NotFound,
-        None => Told::Failed("the server has ended it".into()),
-    }
 }

@@ -7,7 +7,7 @@
 //! | `DURABLE_SEEDS=0..1000` | these seeds are tried, instead of a few |
 //! | `DURABLE_SIM_SECONDS=60` | new seeds are tried for so long |
 //! | `DURABLE_WEEKS=10` | so many weeks with eight instances are tried |
-//! | `DURABLE_LACKS=300` | each part that the store can lack is left out, in so many seeds |
+//! | `DURABLE_LACKS=300`, `DURABLE_PART` | this part is left out, in so many seeds: see `find_faults` |
 //! | `DURABLE_SCRIPT=7`, or a file | the script of a seed, or of a file in `found`, is replayed, and its history printed |
 
 mod db;
@@ -145,6 +145,7 @@ fn worlds_break_no_rule() {
     if let Ok(seconds) = std::env::var("DURABLE_SIM_SECONDS") {
         let until = Instant::now() + Duration::from_secs(seconds.parse().expect("a number of seconds"));
         let first = fastrand::Rng::new().u64(..u64::MAX / 2);
+        println!("worlds of {seconds} s from seed {first} on: DURABLE_SCRIPT={first} replays it");
         return hunt((first..).take_while(|_| Instant::now() < until), Script::of);
     }
     let seeds = std::env::var("DURABLE_SEEDS").unwrap_or_else(|_| "0..6".into());
@@ -152,23 +153,21 @@ fn worlds_break_no_rule() {
     hunt(from.parse().expect("a seed")..to.parse().expect("a seed"), Script::of);
 }
 
-/// How many seeds it takes to see that this part is missing. `None` if none of them shows it.
-fn found_after(lack: Lack, seeds: u64) -> Option<(u64, Wrong)> {
-    (0..seeds).find_map(|seed| {
-        let script = Script { lacks: Some(lack), ..Script::of(seed) };
-        let wrong = wrong(&script).into_iter().next()?;
-        Some((seed + 1, wrong))
-    })
-}
-
+/// A part of the simulated store, or of the crate with `faults.patch`, is left out: how many seeds it takes to see it.
 #[test]
-fn what_the_store_lacks_is_found() {
-    let Ok(seeds) = std::env::var("DURABLE_LACKS") else { return };
-    for lack in Lack::ALL {
-        match found_after(lack, seeds.parse().expect("a number of seeds")) {
-            Some((after, Wrong { rule, what, .. })) => println!("{lack:?}: after {after}, by {rule}: {what}"),
-            None => println!("{lack:?}: not in {seeds}"),
-        }
+fn what_is_left_out_is_found() {
+    let (Ok(seeds), Ok(part)) = (std::env::var("DURABLE_LACKS"), std::env::var("DURABLE_PART")) else {
+        return;
+    };
+    let lacks = Lack::ALL.into_iter().find(|lack| format!("{lack:?}") == part);
+    let seeds: u64 = seeds.parse().expect("a number of seeds");
+    let found = (0..seeds).find_map(|seed| {
+        let script = Script { lacks, ..Script::of(seed) };
+        Some((seed + 1, wrong(&script).into_iter().next()?))
+    });
+    match found {
+        Some((after, Wrong { rule, what, .. })) => println!("{part}: after {after}, by {rule}: {what}"),
+        None => println!("{part}: not in {seeds}"),
     }
 }
 
@@ -261,6 +260,7 @@ fn the_oracle_notices_what_is_left_out_doubled_and_early() {
 fn a_script_is_replayed_by_name() {
     let Ok(name) = std::env::var("DURABLE_SCRIPT") else { return };
     let script = match name.parse() {
+        Ok(seed) if std::env::var("DURABLE_WEEKS").is_ok() => Script::week(seed),
         Ok(seed) => Script::of(seed),
         Err(_) => {
             let named = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sim/found").join(&name);

@@ -163,6 +163,7 @@ struct Machine {
     drift_ppm: i64,
     has_zones: bool,
     timeout_ms: i64,
+    row_ms: i64,
 }
 
 impl Wire {
@@ -171,7 +172,7 @@ impl Wire {
         inst: usize,
         seed: u64,
         machine: (i64, i64, bool),
-        timeout_ms: i64,
+        (timeout_ms, row_ms): (i64, i64),
     ) -> Self {
         let (clock_ms, drift_ppm, has_zones) = machine;
         Self(Arc::new(Machine {
@@ -186,6 +187,7 @@ impl Wire {
             drift_ppm,
             has_zones,
             timeout_ms,
+            row_ms,
         }))
     }
 
@@ -267,6 +269,11 @@ impl Wire {
     fn latency(&self) -> Duration {
         let slow = lock(&self.0.world.faults).slow > self.0.world.now();
         ms(if slow { 20 + self.random(6_000) } else { 1 + self.random(4) })
+    }
+
+    /// Ready when the answer for so many timers is here.
+    pub(crate) async fn carries(&self, count: usize) {
+        sleep(ms(self.0.row_ms * i64::try_from(count).unwrap_or(i64::MAX))).await;
     }
 
     /// While old rows are kept, a load from the first place reads them all.

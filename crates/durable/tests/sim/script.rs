@@ -16,6 +16,9 @@ pub(crate) struct Script {
     pub(crate) in_memory: usize,
     pub(crate) concurrency: usize,
     pub(crate) tries: u32,
+    /// How long a begun or ended timer is on its way, beside others of its batch.
+    #[serde(default)]
+    pub(crate) row_ms: i64,
     /// What the database or its client lacks: a mend that is undone, to see that it is found.
     #[serde(default)]
     pub(crate) lacks: Option<Lack>,
@@ -58,8 +61,8 @@ pub(crate) enum Lack {
     ShareAll,
     /// No shard has two owners in the eyes of those that have lost it: a hint tells them.
     ShareHints,
-    /// A renewal tells which shards are whose.
-    RenewShares,
+    /// What the owner of a shard has no handler for is another's, who has one.
+    Helps,
 }
 
 impl Lack {
@@ -80,7 +83,7 @@ impl Lack {
         Self::RenewRemoves,
         Self::ShareAll,
         Self::ShareHints,
-        Self::RenewShares,
+        Self::Helps,
     ];
 }
 
@@ -169,6 +172,13 @@ pub(crate) enum Action {
         by: usize,
         key: u32,
     },
+    /// So many timers at once, due at the same time.
+    Burst {
+        by: usize,
+        due_in_ms: i64,
+        count: u32,
+        job: Job,
+    },
     /// So many at once.
     Crowd {
         by: usize,
@@ -198,6 +208,9 @@ pub(crate) enum Action {
     },
 }
 
+/// The text that no store takes.
+pub(crate) const POISON: &str = "poison";
+
 /// A payload, and what its handler does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
@@ -217,6 +230,8 @@ pub(crate) enum Ends {
     /// Once.
     Snooze(i64),
     Bury,
+    /// With an error that the store cannot take.
+    Poison,
     /// In a transaction of its own, which it holds for so long.
     InTransaction(i64),
 }
@@ -229,6 +244,7 @@ impl Action {
             Stop { .. } | Save { .. } | SaveIn { .. } | Every { .. } => false,
             Cancel { .. }
             | Crowd { .. }
+            | Burst { .. }
             | CancelIn { .. }
             | Hold { .. }
             | Move { .. }
@@ -263,7 +279,8 @@ impl Draws {
 
     fn job(&mut self) -> Job {
         self.numbers += 1;
-        let ends = match self.random.u8(0..10) {
+        let ends = match self.random.u8(0..11) {
+            10 => Ends::Poison,
             0 => Ends::Snooze(self.small(2 * self.lease)),
             1 => Ends::Bury,
             2 | 3 => Ends::InTransaction(self.small(2_000)),
@@ -332,23 +349,26 @@ impl Draws {
         let (by, key) = (self.random.usize(0..16), self.key());
         let (due_in_ms, job) = (self.due_in(), self.job());
         let (holds_ms, commits) = (self.small(self.lease), !self.one_in(4));
-        match self.random.u8(0..24) {
+        match self.random.u8(0..26) {
+            24 => Burst {
+                by,
+                due_in_ms,
+                count: self.random.u32(20..150),
+                job: Job { takes_ms: 1, fails: 0, ..job },
+            },
+            25 => RetryBuried { by },
             0..=8 => Save { by, key, due_in_ms, replaces: self.one_in(2), job },
             9 | 10 => SaveIn { key, due_in_ms, replaces: self.one_in(2), job, holds_ms, commits },
             11..=13 => {
-                let most = (self.span / MINUTE / 20).max(2);
-                let minutes = 1 + self.small(most);
+                // At most two thousand runs: one is like the other.
+                let minutes =
+                    (self.span / MINUTE / 2_000).max(1) + self.small((self.span / MINUTE / 20).max(2));
                 // Its runs do not bury it, so that it goes on.
-                let job = Job {
-                    ends: Ends::Done,
-                    takes_ms: job.takes_ms.min(2_000),
-                    fails: job.fails.min(1),
-                    ..job
-                };
+                let job = Job { ends: Ends::Done, takes_ms: job.takes_ms.min(minutes * MINUTE / 2), ..job };
                 Every { by, key, minutes, missed: self.random.u32(0..3), job }
             }
             14 | 15 => Cancel { by, key },
-            16 => Crowd { by, key, count: self.random.usize(2..12) },
+            16 => Crowd { by, key, count: self.random.usize(2..40) },
             17 => CancelIn { key, holds_ms, commits },
             18 => Hold { key, holds_ms: if self.one_in(3) { 2 * self.lease } else { self.small(1_000) } },
             19..=21 => Move { by, key, due_in_ms },
@@ -391,6 +411,21 @@ impl Script {
                 (recent + draws.small(2 * draws.lease)).min(draws.span)
             };
             let does = if draws.one_in(3) { draws.fault(slots) } else { draws.call() };
+            match &does {
+                // One that joins before it is forgotten, and then another one has its number.
+                Action::GoBack { by_ms } => {
+                    let slot = draws.random.usize(0..slots);
+                    steps.push(Step { at: (recent - by_ms / 2).max(0), does: draws.start(slot) });
+                    let (at, slot) = (recent + draws.small(60_000), (slot + 1) % slots);
+                    steps.push(Step { at: at.min(draws.span), does: draws.start(slot) });
+                }
+                // They wait for a transaction.
+                Action::Crowd { key, .. } => {
+                    let holds_ms = draws.small(2 * draws.lease);
+                    steps.push(Step { at: (recent - 10).max(0), does: Action::Hold { key: *key, holds_ms } });
+                }
+                _ => {}
+            }
             steps.push(Step { at: recent, does });
         }
         steps.sort_by_key(|step| step.at);
@@ -404,13 +439,15 @@ impl Script {
             in_memory: if is_tight { draws.random.usize(1..6) } else { 10_000 },
             concurrency: if is_tight { draws.random.usize(1..4) } else { 1_024 },
             tries: draws.random.u32(1..8),
+            row_ms: if draws.one_in(4) { 100 } else { 0 },
             lacks: None,
             steps,
         }
     }
 
+    /// Timers may wait for others.
     pub(crate) fn is_tight(&self) -> bool {
-        self.in_memory < 1_000
+        self.in_memory < 1_000 || self.row_ms > 0
     }
 
     /// A line for the settings, and a line for each step.

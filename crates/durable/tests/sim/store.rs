@@ -2,24 +2,24 @@
 //!
 //! It is to [`Db`](crate::db::Db) as the files in `src/postgres` are to the SQL: numbers, hints, limits of time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
     Ask, Begun, Change, Counts, Ended, Hint, Kinds, Loaded, Move, Near, NewTimer, Owner, Page, Paused,
     Removal, Renewed, Saved, Settled, Standing, Store, Stored, Taken, ToBegin, Which,
 };
+use timingwheel_durable::{Place, TimerId};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::db::{Db, Who, shard};
+use crate::db::{Db, Parts, Who, shard};
 use crate::history::Event;
 use crate::network::{Fails, Wire};
-use crate::script::Lack;
+use crate::script::{Lack, POISON};
 
 /// A timer due within so many milliseconds is put into a shard of the instance that saves it.
 const SOON_MS: i64 = 120_000;
@@ -40,6 +40,8 @@ pub(crate) enum Failed {
     ReadOnly,
     TooLate,
     Cut,
+    /// For good: the server cannot take what it is told.
+    Refused,
 }
 
 impl fmt::Display for Failed {
@@ -57,9 +59,10 @@ type Result<T> = std::result::Result<T, Failed>;
 struct Owned {
     token: u64,
     lease: Duration,
-    works: bool,
-    shards: BTreeSet<u64>,
     kinds: Kinds,
+    parts: Parts,
+    /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
+    low: Option<i64>,
     clock: Option<(Instant, i64)>,
 }
 
@@ -210,6 +213,21 @@ impl Client {
         Err(Failed::TooLate)
     }
 
+    /// The same for many timers, within the limit of one statement.
+    async fn write_many<T: Send + 'static>(
+        &self,
+        owner: Owner,
+        count: usize,
+        statement: impl Fn(&mut Db) -> T + Clone + Send + 'static,
+    ) -> Result<T> {
+        let asked = async {
+            let answer = self.write_in_time(owner, statement).await;
+            self.0.wire.carries(count).await;
+            answer
+        };
+        timeout(self.0.timeout, asked).await.unwrap_or(Err(Failed::TimedOut))
+    }
+
     /// A machine without zone data cannot read the rule.
     fn as_read(&self, stored: &mut Stored) {
         if let Some(series) = stored.series.as_mut().filter(|_| !self.0.wire.has_zones()) {
@@ -236,8 +254,8 @@ impl Client {
         let is_of_database = self.0.wire.world().has(Lack::HintsByDatabase);
         let now_ms = if is_of_database { self.now_ms(epoch) } else { self.0.wire.wall_ms() };
         let state = self.state();
-        let is_of_the_only_one =
-            state.owned.len() == 1 && state.owned.values().all(|own| own.shards.contains(&shard));
+        let is_of_the_only_one = state.owned.len() == 1
+            && state.owned.values().all(|own| own.parts.shards.contains(&shard) && !own.parts.is_helped);
         drop(state);
         if due_ms - now_ms < SOON_MS && !is_of_the_only_one {
             self.notify(shard, due_ms);
@@ -311,7 +329,7 @@ impl Client {
         wire.thawed().await;
         let mut state = self.state();
         let heard = std::mem::take(&mut state.heard);
-        let mine = state.owned.get(&owner.epoch).map(|own| own.shards.clone()).unwrap_or_default();
+        let mine = state.owned.get(&owner.epoch).map(|own| own.parts.clone()).unwrap_or_default();
         let mut range: Option<(i64, i64)> = None;
         let mut are_shared = false;
         for note in heard {
@@ -320,7 +338,7 @@ impl Client {
                 continue;
             };
             state.once_more.get_or_insert_with(|| Instant::now() + ONCE_MORE);
-            if mine.contains(&shard) {
+            if mine.has(shard) {
                 let (from, to) = range.unwrap_or((due, due));
                 range = Some((from.min(due), to.max(due)));
             }
@@ -335,19 +353,18 @@ impl Client {
 impl Store for Client {
     type Error = Failed;
 
-    fn is_transient(_: &Failed) -> bool {
-        true
+    fn is_transient(failed: &Failed) -> bool {
+        *failed != Failed::Refused
     }
 
     async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner> {
-        let has_handlers = !kinds.is_empty();
         let lease_ms = millis(lease);
         let token = self.0.wire.token();
-        let joined =
-            self.write(move |db| Some(Ok((db.join(lease_ms, has_handlers, token), db.now_ms)))).await?;
+        let names = Arc::clone(&kinds);
+        let joined = self.write(move |db| Some(Ok((db.join(lease_ms, &names, token), db.now_ms)))).await?;
         let (epoch, now_ms) = joined;
         let clock = Some((Instant::now(), now_ms));
-        let owned = Owned { token, lease, works: has_handlers, clock, ..Owned::default() };
+        let owned = Owned { token, lease, kinds, clock, ..Owned::default() };
         self.state().owned.insert(epoch, owned);
         self.0.wire.world().log(Event::Knows { epoch });
         Ok(Owner { epoch })
@@ -372,17 +389,23 @@ impl Store for Client {
     }
 
     async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded> {
-        if let Some(own) = self.state().owned.get_mut(&owner.epoch) {
-            own.kinds = Arc::clone(&ask.kinds);
-        }
         self.0.wire.walks_through_dead_rows(ask.after).await;
-        let who = self.who(owner);
-        self.read(move |db| db.load(who, &ask)).await
+        let (who, is_first, until) = (self.who(owner), ask.after == Place::FIRST, ask.until);
+        let loaded = self.read(move |db| db.load(who, &ask)).await?;
+        if is_first && !loaded.lost {
+            let recent = (self.now_ms(owner.epoch) - GRACE_MS).min(until.as_millisecond());
+            let first = loaded.timers.first().map_or(recent, |first| first.due().as_millisecond());
+            if let Some(own) = self.state().owned.get_mut(&owner.epoch) {
+                own.low = Some(first.min(recent));
+            }
+        }
+        Ok(loaded)
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
         let who = self.who(owner);
-        let mut answers = self.write_in_time(owner, move |db| db.begin(who, &ask)).await?;
+        let count = ask.timers.len();
+        let mut answers = self.write_many(owner, count, move |db| db.begin(who, &ask)).await?;
         for answer in &mut answers {
             if let Begun::Yours(stored) = answer {
                 self.as_read(stored);
@@ -401,7 +424,12 @@ impl Store for Client {
         }
         let nears: Vec<Option<Near>> = ends.iter().map(stored_by).collect();
         let who = self.who(owner);
-        let mut answers = self.write_in_time(owner, move |db| db.settle(who, ends.clone())).await?;
+        if ends.iter().any(|ended| error_in(&ended.change).is_some_and(|error| error.contains(POISON))) {
+            // The server says so.
+            self.write(|_| Some(Ok(()))).await?;
+            return Err(Failed::Refused);
+        }
+        let mut answers = self.write_many(owner, ends.len(), move |db| db.settle(who, ends.clone())).await?;
         for answer in &mut answers {
             if let Settled::Changed(stored) = answer {
                 self.as_read(stored);
@@ -476,20 +504,27 @@ impl Store for Client {
         let who = Who { epoch, token: own.token };
         let is_own = self.0.wire.world().has(Lack::LeaseConnection);
         let connections = if is_own { None } else { Some(&self.0.connections) };
-        let lease =
-            self.ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from)))).await?;
+        let lease = self
+            .ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from, own.low))))
+            .await?;
         let Some(lease) = lease else {
             self.state().owned.remove(&epoch);
             self.state().is_listening = false;
             return Ok(nothing);
         };
         self.set_clock(epoch, lease.now_ms);
-        let count = u32::try_from(lease.shards.len()).unwrap_or(0);
+        let (parts, works) = (lease.parts, !own.kinds.is_empty());
+        let count = u32::try_from(parts.shards.len()).unwrap_or(0);
         let before = match self.state().owned.get_mut(&epoch) {
-            Some(own) => std::mem::replace(&mut own.shards, lease.shards.clone()),
-            None => BTreeSet::new(),
+            Some(own) => {
+                if own.parts.shards != parts.shards {
+                    own.low = None;
+                }
+                std::mem::replace(&mut own.parts, parts.clone())
+            }
+            None => Parts::default(),
         };
-        if let Some(lost) = before.difference(&lease.shards).next() {
+        if let Some(lost) = before.shards.difference(&parts.shards).next() {
             self.notify(*lost, self.now_ms(epoch));
         }
         let third = millis(own.lease / 3);
@@ -497,17 +532,17 @@ impl Store for Client {
         if let Some(others) = lease.others_ms {
             again_in = again_in.min(others.max(0) + 5 + self.0.wire.random(20));
         }
-        let is_same = before == lease.shards;
+        let is_same = (&before.shards, &before.helps) == (&parts.shards, &parts.helps);
         Ok(Renewed {
             standing: if is_same { Standing::Same } else { Standing::Changed },
             again_in: Duration::from_millis(again_in.cast_unsigned()),
             good_for: own.lease * 4 / 5,
             clock: Some(timestamp(lease.now_ms)),
             first_due: lease.first_due,
-            low: None,
+            low: lease.low.map(timestamp),
             paused: Paused::new(),
             taken: lease.taken,
-            shards: if own.works { (count, 64) } else { (0, 0) },
+            shards: if works { (count, 64) } else { (0, 0) },
         })
     }
 
@@ -520,17 +555,14 @@ impl Store for Client {
     }
 
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
-        self.state()
-            .owned
-            .get(&owner.epoch)
-            .is_some_and(|own| own.shards.contains(&shard(timer.id().unique())))
+        self.state().owned.get(&owner.epoch).is_some_and(|own| own.parts.has(shard(timer.id().unique())))
     }
 
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
         let due_in_ms = due.as_millisecond() - self.now_ms(owner.epoch);
         let state = self.state();
         let own = state.owned.get(&owner.epoch).filter(|own| due_in_ms < SOON_MS && own.kinds.contains(kind));
-        let own = own.filter(|own| !own.shards.is_empty());
+        let own = own.map(|own| &own.parts).filter(|parts| !parts.shards.is_empty());
         let shard = match own {
             Some(own) => {
                 let nth = usize::try_from(count % own.shards.len() as u64).unwrap_or(0);
@@ -539,6 +571,14 @@ impl Store for Client {
             None => count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58,
         };
         owner.epoch << 36 | (count & ((1 << 30) - 1)) << 6 | shard
+    }
+}
+
+fn error_in(change: &Change) -> Option<&String> {
+    match change {
+        Change::Put(put) => put.error.as_ref(),
+        Change::Bury { reason, .. } => Some(reason),
+        Change::Delete => None,
     }
 }
 
