@@ -59,7 +59,7 @@ async fn main() {
     let call = async { WorkClient::new(in_time(b)).run("work".to_owned()).await };
     let status =
         wheel.deadline_in(Duration::from_millis(300)).scope(call).await.expect_err("C works for an hour");
-    println!("A is told: {status}");
+    println!("A is told: {:?}, {}", status.code(), status.message());
     sleep(Duration::from_millis(50)).await;
     assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
 }

