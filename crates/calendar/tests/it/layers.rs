@@ -9,8 +9,9 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The layers, the highest first. Files that are in none may import all.
-const LAYERS: [&str; 11] = [
+const LAYERS: [&str; 12] = [
     "on_wheel",
+    "runs",
     "plan",
     "instants",
     "rules",
