@@ -13,7 +13,9 @@ use redis::{AsyncConnectionConfig, Client};
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [address, workers, connections, tasks, seconds, limit] = &arguments[..] else {
-        panic!("six arguments: ADDRESS WORKERS CONNECTIONS TASKS SECONDS limited|unlimited; got {arguments:?}");
+        panic!(
+            "six arguments: ADDRESS WORKERS CONNECTIONS TASKS SECONDS limited|unlimited; got {arguments:?}"
+        );
     };
     let number = |text: &String| text.parse::<usize>().unwrap_or_else(|_| panic!("{text:?} is no number"));
     let limited = match limit.as_str() {
@@ -39,7 +41,12 @@ async fn load(address: &str, connections: usize, tasks: usize, seconds: usize, l
     for _ in 0..connections {
         all.push(client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection"));
     }
-    let () = redis::cmd("SET").arg("key").arg("a value of some length").query_async(&mut all[0]).await.expect("an answer");
+    let () = redis::cmd("SET")
+        .arg("key")
+        .arg("a value of some length")
+        .query_async(&mut all[0])
+        .await
+        .expect("an answer");
 
     // The first second warms up: connections, the allocator, the server.
     let warm = Instant::now() + Duration::from_secs(1);
@@ -54,7 +61,8 @@ async fn load(address: &str, connections: usize, tasks: usize, seconds: usize, l
                     if begun >= end {
                         return answers;
                     }
-                    let value: String = redis::cmd("GET").arg("key").query_async(&mut connection).await.expect("an answer");
+                    let value: String =
+                        redis::cmd("GET").arg("key").query_async(&mut connection).await.expect("an answer");
                     assert_eq!(value.len(), 22);
                     if begun >= warm {
                         answers.push(u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX));
@@ -86,5 +94,8 @@ async fn load(address: &str, connections: usize, tasks: usize, seconds: usize, l
 fn usage() -> (Duration, i64) {
     let usage: Usage = getrusage(UsageWho::RUSAGE_SELF).expect("every Unix has it");
     let time = |t: nix::sys::time::TimeVal| Duration::new(t.tv_sec() as u64, t.tv_usec() as u32 * 1000);
-    (time(usage.user_time()) + time(usage.system_time()), usage.voluntary_context_switches() + usage.involuntary_context_switches())
+    (
+        time(usage.user_time()) + time(usage.system_time()),
+        usage.voluntary_context_switches() + usage.involuntary_context_switches(),
+    )
 }
