@@ -313,7 +313,8 @@ impl<T> Items<T> {
         self.timers.earliest_by(|&index| self.slab.get(index).map(Item::rank)).copied()
     }
 
-    /// The key of the item that will be popped next, if nothing changes.
+    /// The key of the item that will be popped next, if nothing changes, or of another one in its tick: a timer that was
+    /// kept may find an item before its neighbours.
     pub(super) fn peek(&self) -> Option<Key> {
         let found = self.due.peek().and_then(|&Reverse(first)| self.current(first));
         let timed = if self.has_due() { None } else { self.first_timed() };

@@ -317,6 +317,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
+    /// Until a poll has found an item due, another item of the same tick may come first.
     ///
     /// This is cheap if a poll has found an item due. Otherwise it looks at each slot in use, and at all items of the first
     /// slot or slots. To take out all items use [`drain`](Self::drain).
