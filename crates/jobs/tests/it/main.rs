@@ -1,6 +1,7 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise. Each test makes its wheel by
 //! a helper from here, which ends the tests where one of them waits for ever.
 
+mod acts;
 mod bound;
 mod ends;
 mod keys;
@@ -17,7 +18,7 @@ mod threads;
 use std::hash::Hash;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 use std::{env, thread};
 
@@ -28,14 +29,10 @@ use timingwheel_jobs::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
 
+use crate::acts::{DAY, ms, when_dropped, when_woken};
 use crate::limit::limit_this_test;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// A run every period, the first one period from now.
 fn rate(period: Duration) -> FixedRate {
@@ -113,31 +110,6 @@ impl Drop for Always {
     fn drop(&mut self) {
         panic!("always");
     }
-}
-
-type Act = Box<dyn Fn() + Send + Sync>;
-
-/// Acts when it is woken, and when it is dropped.
-struct Acts(Act, Act);
-
-impl Wake for Acts {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
-impl Drop for Acts {
-    fn drop(&mut self) {
-        (self.1)();
-    }
-}
-
-fn when_woken(act: impl Fn() + Send + Sync + 'static) -> Waker {
-    Arc::new(Acts(Box::new(act), Box::new(|| ()))).into()
-}
-
-fn when_dropped(act: impl Fn() + Send + Sync + 'static) -> Waker {
-    Arc::new(Acts(Box::new(|| ()), Box::new(act))).into()
 }
 
 /// A timer that waits by this waker. When it is dropped, it leaves the waker in the wheel until another is armed in its shard.
