@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use futures::FutureExt;
-use timingwheel_jobs::{JobState, Jobs, LastRun, Replanned, Schedule};
+use timingwheel_jobs::{Jobs, LastRun, Replanned, Schedule};
 use tokio::time::{Instant, sleep};
 
 use crate::acts::{Key, Use, keys_that};
 use crate::moves::Changeable;
-use crate::{DAY, HANG_GUARD, ms, one_shard, owning, rate, runtime, state, wait_by, when_dropped};
+use crate::{DAY, HANG_GUARD, ms, one_shard, owning, rate, runtime, wait_by, when_dropped};
 
 /// Runs it on a thread that is left alone if it hangs.
 fn does_not_wait_for_itself(test: impl AsyncFnOnce() + Send + 'static) {
@@ -108,27 +108,6 @@ fn a_job_that_is_added_or_waits_again_after_a_timer_was_dropped_does_not_wait_fo
             sleep(ms(1)).await;
         }
     });
-}
-
-/// By keys that are looked up by what is borrowed of them.
-#[tokio::test(start_paused = true)]
-async fn a_job_works_with_the_jobs_it_is_one_of() {
-    let jobs = Jobs::new(&crate::wheel());
-    let (inner, found) = (jobs.clone(), Arc::new(Mutex::new(Vec::new())));
-    let find = found.clone();
-    let make = move || {
-        let (inner, find) = (inner.clone(), find.clone());
-        async move {
-            let note = find.clone();
-            let next = async move { note.lock().unwrap().push(None) };
-            inner.try_run_after("next".to_owned(), ms(1), next).unwrap();
-            find.lock().unwrap().push(state(inner.remove("self")));
-            assert_eq!(state(inner.get("next")), Some(JobState::Pending));
-        }
-    };
-    jobs.try_run_by("self".to_owned(), rate(ms(10)), make).unwrap();
-    sleep(DAY).await;
-    assert_eq!((&found.lock().unwrap()[..], jobs.len()), (&[Some(JobState::Running), None][..], 0));
 }
 
 #[test]
