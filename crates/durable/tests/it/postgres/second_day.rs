@@ -170,9 +170,9 @@ async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
         .await
         .expect("a function of the user's");
     let refused = PostgresStore::connect_with(options.clone().create(false), NoTls).await;
-    assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 3 })), "{refused:?}");
+    assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 4 })), "{refused:?}");
     let migrated = join_all((0..4).map(|_| PostgresStore::migrate(options.clone(), NoTls))).await;
-    assert!(migrated.iter().all(|format| matches!(format, Ok(3))), "{migrated:?}");
+    assert!(migrated.iter().all(|format| matches!(format, Ok(4))), "{migrated:?}");
     let store = PostgresStore::connect_with(options.create(false), NoTls).await.expect("a store");
     let durable = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
     sql.batch_execute("select timingwheel.of_the_user()").await.expect("it is the user's");
