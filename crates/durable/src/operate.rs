@@ -243,8 +243,8 @@ impl Durable {
     /// them.
     ///
     /// The store keeps the setting, and all instances heed it. Set it at each start, or once. An end is noted by the statement that
-    /// makes it, and is as durable. Instances that run delete what is older every five minutes. [The page about
-    /// sizing](crate::sizing) says what this costs in PostgreSQL. A [buried](Phase::Buried) timer is no history before it is deleted.
+    /// makes it, and is as durable. Instances that run delete what is older every five minutes. The page about sizing
+    /// says what this costs in PostgreSQL. A [buried](Phase::Buried) timer is no history before it is deleted.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.

@@ -12,7 +12,7 @@ begin
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
             'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
-            'instance', 'is_kept', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'locked', 'move_one', 'move_timer',
+            'instance', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'locked', 'move_one', 'move_timer',
             'next_number', 'note_crash', 'note_deleted', 'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
             'runs', 'save', 'save_among_others', 'save_one',
             'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
@@ -344,29 +344,25 @@ set enable_seqscan = off as $$
     where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number and begun_by is not null
 $$;
 
--- Whether a history is kept of a kind.
-create function timingwheel.is_kept(p_kind text) returns boolean language sql stable as $$
-    select coalesce((f.histories ->> p_kind)::bigint > 0, false) from timingwheel.format f
-$$;
-
 -- Notes how a timer has ended, if that is kept of its kind, in the statement that ends it. Always true. Who may not write the
--- history notes nothing.
+-- history notes nothing. `settle_done` does the same for many.
 create function timingwheel.note_ended(
     p_old timingwheel.timers, p_how text, p_reason text default null, p_buried bigint default null
 ) returns boolean language plpgsql as $$
 begin
-    if not timingwheel.is_kept(p_old.kind) or not has_table_privilege('timingwheel.ended', 'insert') then
-        return true;
+    if has_table_privilege('timingwheel.ended', 'insert') then
+        insert into timingwheel.ended (
+            kind, ended_ms, number, first_ms, was_due_ms, how, key, attempts, crashes, rule, missed, standing, failed,
+            failed_ms, errors, made_ms, begun_ms, begun_by, run_by, buried_ms, reason, payload
+        )
+        select
+            t.kind, timingwheel.now_ms(), t.number, t.first_ms, coalesce(t.due_ms, t.first_ms), p_how, t.key, t.attempts,
+            t.crashes, t.rule, t.missed, t.standing, t.failed, t.failed_ms, t.errors, t.made_ms,
+            case when t.begun_by is not null then t.begun_ms end, t.begun_by,
+            (select i.name from timingwheel.instances i where i.epoch = t.begun_by), p_buried, p_reason, t.payload
+        from timingwheel.format f cross join (select p_old.*) t
+        where (f.histories ->> t.kind)::bigint > 0;
     end if;
-    insert into timingwheel.ended (
-        kind, ended_ms, number, first_ms, was_due_ms, how, key, attempts, crashes, rule, missed, standing, failed, failed_ms,
-        errors, made_ms, begun_ms, begun_by, run_by, buried_ms, reason, payload
-    ) values (
-        p_old.kind, timingwheel.now_ms(), p_old.number, p_old.first_ms, coalesce(p_old.due_ms, p_old.first_ms), p_how,
-        p_old.key, p_old.attempts, p_old.crashes, p_old.rule, p_old.missed, p_old.standing, p_old.failed, p_old.failed_ms,
-        p_old.errors, p_old.made_ms, case when p_old.begun_by is not null then p_old.begun_ms end, p_old.begun_by,
-        (select i.name from timingwheel.instances i where i.epoch = p_old.begun_by), p_buried, p_reason, p_old.payload
-    );
     return true;
 end $$;
 
@@ -694,9 +690,26 @@ begin
     if not exists (select from timingwheel.instances where epoch = p_epoch) then
         return;
     end if;
-    return query
     -- Each is looked up by its name. If statistics say that no timer has begun, the planner would instead read the whole table
     -- for timers of this instance, and compare them with each timer of the batch.
+    if v_histories = '{}' then
+        return query
+        with ours as (
+            select a.n, t.place
+            from unnest(p_dues, p_numbers, p_firsts, p_attempts, p_versions) with ordinality
+                as a (due, number, first, attempt, version, n)
+            cross join lateral (
+                select m.ctid as place from timingwheel.timers m
+                where m.shard = timingwheel.shard_of(a.number) and m.due_ms = a.due and m.number = a.number
+                    and m.first_ms = a.first and m.begun_by = p_epoch and m.attempts = a.attempt
+                    and m.version = a.version
+                for update skip locked
+            ) t
+        )
+        delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n;
+        return;
+    end if;
+    return query
     with ours as (
         select a.n, t.place
         from unnest(p_dues, p_numbers, p_firsts, p_attempts, p_versions) with ordinality
@@ -709,14 +722,19 @@ begin
             for update skip locked
         ) t
     ), gone as (
-        -- The rows of other kinds are not made.
-        delete from timingwheel.timers t using ours o where t.ctid = o.place
-        returning
-            o.n, t.ending, coalesce((v_histories ->> t.kind)::bigint > 0, false) as is_kept,
-            case when coalesce((v_histories ->> t.kind)::bigint > 0, false) then t end as old
+        delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n, t.*
+    ), noted as (
+        insert into timingwheel.ended (
+            kind, ended_ms, number, first_ms, was_due_ms, how, key, attempts, crashes, rule, missed, standing, failed,
+            failed_ms, errors, made_ms, begun_ms, begun_by, run_by, payload
+        )
+        select
+            kind, timingwheel.now_ms(), number, first_ms, due_ms, case when ending then 'cancelled' else 'done' end, key,
+            attempts, crashes, rule, missed, standing, failed, failed_ms, errors, made_ms, begun_ms, begun_by,
+            (select i.name from timingwheel.instances i where i.epoch = p_epoch), payload
+        from gone where (v_histories ->> kind)::bigint > 0
     )
-    select n from gone
-    where not is_kept or timingwheel.note_ended(old, case when ending then 'cancelled' else 'done' end);
+    select n from gone;
 end $$;
 
 -- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, 3 bury one

@@ -182,6 +182,29 @@ async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
 }
 
 #[tokio::test]
+async fn a_role_that_ran_timers_before_a_migration_may_write_the_tables_that_it_adds() {
+    let url = database().await;
+    let (options, sql) = (PostgresOptions::new(&url).expect("an address"), client(&url).await);
+    for migration in &options.migrations()[..3] {
+        sql.batch_execute(migration).await.expect("tables of an older format");
+    }
+    let name: String = sql.query_one("select current_database()::text", &[]).await.expect("a name").get(0);
+    let app = format!("{name}_app");
+    sql.batch_execute(&format!(
+        "create role {app}; grant select, insert, update, delete on all tables in schema timingwheel to {app}"
+    ))
+    .await
+    .expect("a role");
+    PostgresStore::migrate(options, NoTls).await.expect("a migration");
+    for right in ["select", "insert", "update", "delete"] {
+        let has = "select has_table_privilege($1::text, 'timingwheel.ended', $2::text)";
+        let has: bool = sql.query_one(has, &[&app, &right]).await.expect("an answer").get(0);
+        assert!(has, "{right}");
+    }
+    sql.batch_execute(&format!("drop owned by {app}; drop role {app}")).await.expect("no role");
+}
+
+#[tokio::test]
 async fn a_store_whose_calls_may_take_any_time_connects() {
     let url = database().await;
     for timeout in [Duration::MAX, Duration::from_secs(60 * 86_400)] {
