@@ -102,6 +102,7 @@
 // | `guide` | pages without code, from the folder `docs` |
 
 mod backoff;
+mod batches;
 mod builder;
 mod clock;
 mod durable;

@@ -1,5 +1,6 @@
 //! What an operator does: looks at timers, acts on many of them, pauses kinds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -218,10 +219,11 @@ impl Durable {
     }
 
     async fn set_paused(&self, kind: String, is_paused: bool) -> Result<(), Error> {
-        let (store, runner) = (self.0.store.clone(), self.0.runner.clone());
+        let inner = Arc::clone(&self.0);
         self.on_its_own(async move {
-            let paused = store.pause(Some((kind, is_paused))).await?;
-            drop(runner.send(Command::Paused(paused)));
+            let _in_order = inner.pausing.lock().await;
+            let paused = inner.store.clone().pause(Some((kind, is_paused))).await?;
+            drop(inner.runner.send(Command::Paused(paused)));
             Ok(())
         })
         .await

@@ -190,15 +190,17 @@ impl Runner {
         if self.has_rejoined {
             self.refuse_those_of_before();
         }
-        let count = self.ends.len().min(self.settle_batch.0);
-        let batch: Vec<Ended> = self.ends.drain(..count).collect();
+        let batch = self.ends.next();
+        if batch.is_empty() {
+            return;
+        }
         let settling = self.store.clone().settle(self.owner, batch.clone());
         self.settling = Some((batch, maybe_done(settling)));
     }
 
     /// The attempts of this instance's former owner are lost: nobody has them, or another instance.
     fn refuse_those_of_before(&mut self) {
-        for ended in std::mem::take(&mut self.ends) {
+        for ended in self.ends.take_all() {
             match self.live.get(&ended.timer.id()) {
                 Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != self.owner.epoch => {
                     self.was_refused(&ended);
@@ -210,25 +212,25 @@ impl Runner {
 
     /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in the answers.
     pub(super) fn settled(&mut self) {
-        let Some((mut batch, mut call)) = self.settling.take() else { return };
+        let Some((batch, mut call)) = self.settling.take() else { return };
         let Some(answer) = Pin::new(&mut call).take_output() else { return };
         match answer {
             Err(error) => {
-                self.settle_batch.failed(batch.len());
-                if error.is_transient() {
+                let is_transient = error.is_transient();
+                match self.ends.failed(batch, is_transient) {
+                    Some(ended) if is_transient => self.ends.push(ended),
+                    Some(ended) => self.cannot_settle(ended, &error),
+                    None => {}
+                }
+                if is_transient {
                     self.failed(&error);
                 } else {
-                    // One of them cannot be stored: halves of the batch find it.
                     self.shared.failed(&error);
-                    if batch.len() == 1 {
-                        return batch.drain(..).for_each(|ended| self.cannot_settle(ended, &error));
-                    }
                 }
-                self.ends.extend(batch);
             }
             Ok(answers) => {
                 self.has_succeeded();
-                self.settle_batch.succeeded();
+                self.ends.succeeded();
                 self.settled = batch.into_iter().zip(answers);
             }
         }
