@@ -178,8 +178,8 @@ impl Deadline {
         self.instant().map(|instant| instant.saturating_duration_since(self.0.wheel.current_time()))
     }
 
-    /// How it ended, if it has. What somebody saw first stays. If its time and that of an ancestor are both up, the
-    /// ancestor's counts. [`Deadline::run`] then answers with this, unless its future is ready at the first poll.
+    /// How it ended, if it has. The first answer stays. If the limit of a call and the time of its request are both up, the
+    /// answer is [`Ended::Passed`]. [`Deadline::run`] returns the same, unless its future is ready when it is polled.
     #[must_use]
     pub fn end(&self) -> Option<Ended> {
         let noted = self.chain().find_map(|it| noted(it.word()));

@@ -45,8 +45,10 @@
 //! - **Dropping a deadline ends nothing.** Keep a [`drop_guard`](Deadline::drop_guard) where a handler that is dropped has
 //!   to end its tasks.
 //! - **A guard ends only what runs under its deadline.** A task that was spawned without the deadline goes on.
-//! - **No limit is a deadline too.** `deadline_in(Duration::MAX)`, and a request without a header under a server's layer
-//!   without `at_most`, end by a cancel alone.
+//! - **A deadline may have no limit.** `deadline_in(Duration::MAX)` is ended by a cancel alone. So is a request under a
+//!   server's layer without `at_most`, if its caller sends no header.
+//! - **An answer cancels nothing.** A server's layer cancels when the caller hangs up. Tasks of a handler that has answered go
+//!   on until the deadline passes.
 //! - **Ending drops the future.** It stops at an `.await`. Code that blocks its thread is not interrupted.
 //!
 //! # What it costs

@@ -261,11 +261,17 @@ impl Deadline {
         Run { under: Under::new(self, Limit::After(limit)), future: future.into_future() }
     }
 
-    /// Runs `future` until the deadline ends that is [current](Self::current) where this is called, if there is one. So
-    /// `tokio::spawn(Deadline::run_current(future))` spawns a task that ends with the request.
+    /// Runs `future` under the deadline that is [current](Self::current) where this is called, or without one if there is none.
+    /// So `tokio::spawn(Deadline::run_current(future))` spawns a task that ends with the request.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
     ///
     /// # Errors
     /// As [`run`](Self::run). None without a current deadline.
+    ///
+    /// # Panics
+    /// As [above](Self#panics).
     ///
     /// # Examples
     ///

@@ -30,7 +30,7 @@ pub enum Outcome {
     Answered,
     /// By an error or a panic, of the service or of the body.
     Failed,
-    /// By its deadline. If nothing of it was used, then the request came too late.
+    /// By its deadline. If `used` is zero, the request came too late.
     Ended(Ended),
     /// The response, or the rest of it, was dropped: its caller has gone.
     HungUp,
