@@ -179,7 +179,8 @@ impl Deadline {
     }
 
     /// How it ended, if it has. The first answer stays. If the limit of a call and the time of its request are both up, the
-    /// answer is [`Ended::Passed`]. [`Deadline::run`] returns the same, unless its future is ready when it is polled.
+    /// answer is [`Ended::Passed`]. A child whose time is up, and whose parent is cancelled before anybody looks, answers
+    /// [`Ended::Cancelled`]. [`Deadline::run`] returns the same, unless its future is ready when it is polled.
     #[must_use]
     pub fn end(&self) -> Option<Ended> {
         let noted = self.chain().find_map(|it| noted(it.word()));
