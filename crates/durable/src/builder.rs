@@ -323,6 +323,7 @@ impl Builder {
             runner: sender.clone(),
             runtime: Handle::current(),
             calls: TaskTracker::new(),
+            pausing: tokio::sync::Mutex::default(),
         };
         let durable = Durable(Arc::new(inner));
         let task = Runner::new(

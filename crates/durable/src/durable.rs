@@ -85,6 +85,8 @@ pub(crate) struct Inner {
     pub(crate) runtime: Handle,
     /// Calls that go on without their callers. A stop waits for them.
     pub(crate) calls: TaskTracker,
+    /// Held while a kind is paused or resumed: the runner hears the answers in their order.
+    pub(crate) pausing: tokio::sync::Mutex<()>,
 }
 
 /// The last handle goes.

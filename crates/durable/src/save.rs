@@ -10,6 +10,7 @@ use timingwheel_calendar::{Missed, Plan};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::batches::Batches;
 use crate::durable::Durable;
 use crate::error::Error;
 use crate::handler::{Kind, Payload};
@@ -286,60 +287,59 @@ impl Saver {
         let mut batch = Vec::new();
         while self.saves.recv_many(&mut batch, BATCH).await > 0 {
             let mut saves = batch.drain(..).peekable();
-            while let Some(Save { timer, store, reply }) = saves.next() {
-                let mut bytes = timer.payload.len();
-                let (mut timers, mut replies) = (vec![timer], vec![reply]);
+            while let Some(first) = saves.next() {
+                let (store, mut bytes) = (Arc::clone(&first.store), first.timer.payload.len());
+                let mut together = vec![first];
                 while let Some(next) = saves.next_if(|next| bytes + next.timer.payload.len() <= BATCH_BYTES) {
                     bytes += next.timer.payload.len();
-                    timers.push(next.timer);
-                    replies.push(next.reply);
+                    together.push(next);
                 }
-                self.told.save(&store, timers, replies).await;
+                self.told.save(&store, together).await;
             }
         }
     }
 }
 
 impl Told {
-    /// Stores a batch. If the store refuses one of its timers, halves of the batch find which, and only its caller gets the error.
-    async fn save(&self, store: &Arc<dyn ErasedStore>, timers: Vec<NewTimer>, replies: Vec<Reply>) {
-        let mut batches = vec![(timers, replies)];
-        while let Some((mut timers, mut replies)) = batches.pop() {
-            let all = if timers.len() > 1 { timers.clone() } else { std::mem::take(&mut timers) };
-            match store.clone().save(all).await {
-                Ok(answers) => self.saved(answers, replies),
+    /// Stores a batch. If the store refuses one of its timers, only the caller of that gets the error.
+    async fn save(&self, store: &Arc<dyn ErasedStore>, saves: Vec<Save>) {
+        let mut batches = Batches::of_at_most(BATCH);
+        saves.into_iter().for_each(|save| batches.push(save));
+        loop {
+            let saves = batches.next();
+            if saves.is_empty() {
+                return;
+            }
+            let timers = saves.iter().map(|save| save.timer.clone()).collect();
+            match store.clone().save(timers).await {
+                Ok(answers) => self.saved(answers, saves),
                 // Somebody holds one of the keys. Each timer with a key waits alone, and nobody waits for it here.
-                Err(error) if timers.len() > 1 && error.is_locked() => {
-                    let mut plain = (Vec::new(), Vec::new());
-                    for (timer, reply) in timers.into_iter().zip(replies) {
-                        if timer.key.is_none() {
-                            plain.0.push(timer);
-                            plain.1.push(reply);
-                        } else {
-                            let (told, saving) = (self.clone(), Arc::clone(store).save(vec![timer]));
-                            tokio::spawn(async move {
-                                match saving.await {
-                                    Ok(answers) => told.saved(answers, vec![reply]),
-                                    Err(error) => told.failed(&error, vec![reply]),
-                                }
-                            });
-                        }
-                    }
-                    if !plain.0.is_empty() {
-                        batches.push(plain);
+                Err(error) if saves.len() > 1 && error.is_locked() => {
+                    let (plain, keyed): (Vec<_>, Vec<_>) =
+                        saves.into_iter().partition(|save| save.timer.key.is_none());
+                    plain.into_iter().for_each(|save| batches.push(save));
+                    for save in keyed {
+                        let told = self.clone();
+                        let saving = Arc::clone(store).save(vec![save.timer.clone()]);
+                        tokio::spawn(async move {
+                            match saving.await {
+                                Ok(answers) => told.saved(answers, vec![save]),
+                                Err(error) => told.failed(&error, vec![save]),
+                            }
+                        });
                     }
                 }
-                Err(error) if timers.is_empty() || error.is_transient() => self.failed(&error, replies),
-                Err(_) => {
-                    let half = timers.len() / 2;
-                    let rest = (timers.split_off(half), replies.split_off(half));
-                    batches.extend([rest, (timers, replies)]);
+                Err(error) if error.is_transient() => self.failed(&error, saves),
+                Err(error) => {
+                    if let Some(alone) = batches.failed(saves, false) {
+                        self.failed(&error, vec![alone]);
+                    }
                 }
             }
         }
     }
 
-    fn saved(&self, answers: Vec<Saved>, replies: Vec<Reply>) {
+    fn saved(&self, answers: Vec<Saved>, saves: Vec<Save>) {
         let mut count = 0;
         for answer in &answers {
             if let Saved::Replaced { dropped, .. } | Saved::Over { dropped: Some(dropped) } = answer {
@@ -357,17 +357,17 @@ impl Told {
             stats.saved += count;
             stats.save_batches += 1;
         }
-        for ((reply, _calling), answer) in replies.into_iter().zip(answers) {
+        for (Save { reply: (reply, _calling), .. }, answer) in saves.into_iter().zip(answers) {
             // The caller may have dropped the save.
             drop(reply.send(Ok(answer)));
         }
     }
 
     /// All saves of a batch get the same error. They may be stored all the same.
-    fn failed(&self, error: &Error, replies: Vec<Reply>) {
+    fn failed(&self, error: &Error, saves: Vec<Save>) {
         self.shared.failed(error);
         drop(self.runner.send(Command::LoadAnew));
-        for (reply, _calling) in replies {
+        for Save { reply: (reply, _calling), .. } in saves {
             drop(reply.send(Err(error.again())));
         }
     }

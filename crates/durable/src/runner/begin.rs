@@ -31,30 +31,11 @@ pub(super) const UNREADABLE_RULE: Duration = Duration::from_secs(60);
 /// It waits for a place, or a later load finds it.
 pub(super) const LATER: Duration = Duration::MAX;
 
+/// A timer that cannot be begun, as its row is damaged, is asked for again after so long.
+const DAMAGED: Duration = Duration::from_secs(60);
+
 /// How many are begun or ended in one call at the most.
-const BATCH: usize = 10_000;
-
-/// How many timers go to the store in one call. After a failure half as many do: a call with all of them may take too long, or
-/// one of them may be what fails.
-#[derive(Clone, Copy)]
-pub(super) struct Batch(pub(super) usize);
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self(BATCH)
-    }
-}
-
-impl Batch {
-    /// A call with so many has failed.
-    pub(super) fn failed(&mut self, count: usize) {
-        self.0 = (count / 2).max(1);
-    }
-
-    pub(super) fn succeeded(&mut self) {
-        self.0 = (self.0 * 2).min(BATCH);
-    }
-}
+pub(super) const BATCH: usize = 10_000;
 
 impl Runner {
     /// Begins timers that are ready, as many as there may be more handlers.
@@ -62,21 +43,20 @@ impl Runner {
         if self.beginning.is_some() || !self.may_begin() || !self.is_good() {
             return;
         }
-        let most = self.begin_batch.0;
-        let mut nears: Vec<Near> = self.again.drain(..self.again.len().min(most)).collect();
-        let room = self.settings.concurrency.saturating_sub(self.live.len());
-        let most = most.min(nears.len() + room);
+        // These go without others. A kind may have been paused since: what has begun of it is given back then.
+        let mut nears = self.again.next();
+        let kinds = Arc::clone(if nears.is_empty() { &self.wanted } else { &self.kinds });
+        let room = self.settings.concurrency.saturating_sub(self.live.len()).min(self.again.count());
         if nears.is_empty()
-            && most > 0
+            && room > 0
             && self.suspect_at().is_some_and(|at| at <= Instant::now())
             && let Some(near) = self.alone.pop_first()
         {
             self.suspect = Some((near.id(), Instant::now()));
             self.begin_one(near, &mut nears);
         }
-        let is_alone = nears.iter().any(|near| self.suspects.contains(&near.id()));
-        let most = if is_alone { 0 } else { most };
-        for near in self.with_a_place(most.saturating_sub(nears.len())) {
+        let most = if nears.is_empty() { room } else { 0 };
+        for near in self.with_a_place(most) {
             self.begin_one(near, &mut nears);
         }
         while nears.len() < most
@@ -89,7 +69,7 @@ impl Runner {
             self.begin_one(near, &mut nears);
         }
         if !nears.is_empty() {
-            let ask = ToBegin { timers: nears.clone(), kinds: self.wanted.clone() };
+            let ask = ToBegin { timers: nears.clone(), kinds };
             let beginning = self.store.clone().begin(self.owner, ask);
             self.beginning = Some((nears, maybe_done(beginning)));
         }
@@ -120,20 +100,23 @@ impl Runner {
         match answer {
             Err(error) => {
                 self.failed(&error);
-                self.begin_batch.failed(nears.len());
                 for near in &nears {
                     if let Some(Live::Beginning { may_have_begun }) = self.live.get_mut(&near.id()) {
                         *may_have_begun = true;
                     }
                 }
-                self.again.extend(nears);
+                match self.again.failed(nears, error.is_transient()) {
+                    None => {}
+                    Some(near) if error.is_transient() => self.again.push(near),
+                    Some(near) => self.put_off.begin(near, DAMAGED),
+                }
                 if !self.may_begin() {
                     self.forget_what_may_have_begun();
                 }
             }
             Ok(answers) => {
                 self.has_succeeded();
-                self.begin_batch.succeeded();
+                self.again.succeeded();
                 self.begun = nears.into_iter().zip(answers);
             }
         }
@@ -216,9 +199,10 @@ impl Runner {
     /// `held_since`.
     fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp, held_since: Option<Timestamp>) {
         let (id, crashes) = (attempt.id(), attempt.stored.crashes);
-        // Others may have it by now, the clock was set back, or it was cancelled since it began.
+        // Others may have it by now, the clock was set back, its kind was paused, or it was cancelled since it began.
         let is_early = attempt.stored.timer.due() > wall;
-        if self.stopping.is_some() || !self.is_good() || is_early || attempt.stored.ending {
+        let is_paused = !self.wanted.contains(&attempt.stored.kind);
+        if self.stopping.is_some() || !self.is_good() || is_early || is_paused || attempt.stored.ending {
             return self.give_back(attempt);
         }
         if crashes >= MOST_CRASHES {

@@ -26,8 +26,11 @@ fn again(lease: Duration) -> Duration {
 /// beginning.
 const GRACE_MS: i64 = 60_000;
 
-/// The shortest time between two scans from the beginning.
+/// The shortest time between two scans from the beginning, for each load that the last one took: many overdue timers of a paused
+/// kind are not read each minute.
 const FROM_FIRST: Duration = Duration::from_secs(60);
+/// It is no longer than this.
+const FROM_FIRST_MOST: Duration = Duration::from_secs(3_600);
 
 /// Until when this owner begins timers and calls handlers: a while before other instances may have them. Calls on their way
 /// share it, and look at it when they are made.
@@ -65,6 +68,8 @@ pub(super) struct Share {
     /// The load under way is one of those.
     is_scanning: bool,
     scanned_from_first: Instant,
+    /// How many loads that scan took.
+    scan_loads: u32,
 }
 
 /// A scan for timers that other instances have stored.
@@ -89,6 +94,7 @@ impl Share {
             scan: None,
             is_scanning: false,
             scanned_from_first: now,
+            scan_loads: 1,
         }
     }
 
@@ -345,12 +351,13 @@ impl Runner {
         let next = self.window.next_due();
         let is_known = first_due.is_none_or(|due| next.is_some_and(|next| next <= due.as_millisecond()));
         let is_found = has_scanned && self.is_idle() && (is_known || self.window.is_loading());
-        let oldest = self.keys.keys().chain(self.ready.first()).map(|near| near.due_ms).min();
+        // Timers that are put off wait on the wheel, and nobody saves others beside them.
         let mark = self.mark();
-        let mark = oldest.map_or(mark, |oldest| oldest.saturating_sub(1).min(mark));
+        let mark = self.ready.first().map_or(mark, |oldest| oldest.due_ms.saturating_sub(1).min(mark));
         let Some(share) = &mut self.share else { return };
-        if share.scanned_from_first.elapsed() >= FROM_FIRST {
-            share.scanned_from_first = Instant::now();
+        let wait = FROM_FIRST.saturating_mul(share.scan_loads).min(FROM_FIRST_MOST);
+        if share.scanned_from_first.elapsed() >= wait {
+            (share.scanned_from_first, share.scan_loads) = (Instant::now(), 1);
             share.scan_for(Scan { after: Place::FIRST, until_ms: None });
         } else if !is_found {
             share.scan_for(Scan { after: Place { due_ms: mark, unique: u64::MAX }, until_ms: None });
@@ -385,6 +392,7 @@ impl Runner {
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_load();
         share.is_scanning = true;
+        self.looks_again_from(after);
         let (limit, kinds) = (self.settings.in_memory, self.kinds_to_load());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
@@ -413,6 +421,7 @@ impl Runner {
         }
         // There was more than is asked for at a time.
         if end < Place::last_of(timestamp(until_ms)) {
+            share.scan_loads = share.scan_loads.saturating_add(1);
             share.scan_for(Scan { after: end, until_ms: Some(until_ms) });
         }
     }

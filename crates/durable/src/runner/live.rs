@@ -134,6 +134,11 @@ impl PutOff {
         self.again.entry(at).or_default().push(Question::End(ended));
     }
 
+    /// The store cannot begin this timer.
+    pub(super) fn begin(&mut self, near: Near, wait: Duration) {
+        self.again.entry(Instant::now() + wait).or_default().push(Question::Begin(near));
+    }
+
     /// The store has refused an end.
     pub(super) fn refused(&mut self, ended: Ended) {
         let at = Instant::now() + LONGEST_WAIT;
@@ -173,7 +178,9 @@ impl Runner {
             self.put_off.is_free(id);
             return self.has_not_begun(id);
         }
-        let at = self.put_off.wait_for(id, Some(near.due_ms), now);
+        // It may have waited for a place before.
+        let came = self.has_waited_since(id).map_or(now, |since| since.min(now));
+        let at = self.put_off.wait_for(id, Some(near.due_ms), came);
         if let Some(Live::Beginning { may_have_begun: true }) = self.live.get_mut(&id) {
             // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
             self.put_off.again.entry(at).or_default().push(Question::Begin(near));
@@ -199,7 +206,7 @@ impl Runner {
 
     /// Forgets timers that a failed call may have begun. The next owner finds them.
     pub(super) fn forget_what_may_have_begun(&mut self) {
-        let mut begins = std::mem::take(&mut self.again);
+        let mut begins = self.again.take_all();
         self.put_off.again.retain(|_, questions| {
             questions.retain(|question| match question {
                 Question::Begin(near) => {

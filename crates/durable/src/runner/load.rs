@@ -74,6 +74,7 @@ impl Runner {
         self.look_at_the_clock();
         if is_anew {
             self.window.load_anew();
+            self.looks_again_from(Place::FIRST);
         }
         let until = self.horizon();
         if let Some(outside) = &mut self.outside {
@@ -110,7 +111,7 @@ impl Runner {
             Ok(loaded) if loaded.lost => self.lose(),
             Ok(loaded) if of.is_some() => {
                 self.has_succeeded();
-                self.loaded_of_one_kind(of.unwrap_or_default(), loaded.timers);
+                self.loaded_of_one_kind(of.unwrap_or_default(), loaded, until_ms);
             }
             Ok(loaded) => {
                 self.has_succeeded();

@@ -7,6 +7,7 @@
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `settle` | the way of a timer that is due |
 // | `places` | how many of a kind run at once, and those that wait for a place |
+// | [`batches`](crate::batches) | what goes to the store many at a time, and in halves after a failure |
 // | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
@@ -41,6 +42,7 @@ use timingwheel::time::{DelayQueue, delay_queue};
 use timingwheel::{Sleep, TimingWheel};
 use tokio::sync::mpsc;
 
+use crate::batches::Batches;
 use crate::error::Error;
 use crate::handler::{Handlers, Hook};
 use crate::id::TimerId;
@@ -50,7 +52,7 @@ use crate::postgres::PostgresStore;
 use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Paused, Settled};
 use crate::window::Window;
-use begin::Batch;
+use begin::BATCH;
 use call_handler::let_others_run;
 use clocks::Clocks;
 use inspect::Inspections;
@@ -118,7 +120,7 @@ pub(crate) struct Runner {
     /// Timers to begin now, the earliest first.
     ready: BTreeSet<Near>,
     /// Live timers that a failed call may have begun.
-    again: Vec<Near>,
+    again: Batches<Near>,
     put_off: PutOff,
     /// Timers that have begun, or are about to.
     live: HashMap<TimerId, Live>,
@@ -130,7 +132,7 @@ pub(crate) struct Runner {
     /// Timers that were cancelled while the answer to their begin was on its way.
     cancelled_early: HashSet<TimerId>,
     /// Ends that are to be settled.
-    ends: Vec<Ended>,
+    ends: Batches<Ended>,
     /// This instance has joined again, so its former owner may have begun some of the live timers.
     has_rejoined: bool,
     inspections: Inspections,
@@ -142,8 +144,6 @@ pub(crate) struct Runner {
     alone: BTreeSet<Near>,
     /// The last suspect that began, and when.
     suspect: Option<(TimerId, tokio::time::Instant)>,
-    begin_batch: Batch,
-    settle_batch: Batch,
     loading: Option<(LoadAsked, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, Asked<Vec<Begun>>)>,
     /// The answers to the begin before, which this task takes in while the store works on `beginning`.
@@ -209,21 +209,19 @@ impl Runner {
             armed: wheel.delay_queue(),
             keys: HashMap::default(),
             ready: BTreeSet::new(),
-            again: Vec::new(),
+            again: Batches::of_at_most(BATCH),
             put_off: PutOff::default(),
             live: HashMap::default(),
             behind_live: HashMap::default(),
             limited,
             cancelled_early: HashSet::new(),
-            ends: Vec::new(),
+            ends: Batches::of_at_most(BATCH),
             has_rejoined: false,
             inspections: Inspections::new(),
             loads_anew: false,
             suspects: HashSet::new(),
             alone: BTreeSet::new(),
             suspect: None,
-            begin_batch: Batch::default(),
-            settle_batch: Batch::default(),
             loading: None,
             beginning: None,
             begun: Vec::new().into_iter().zip(Vec::new()),
@@ -282,6 +280,7 @@ impl Runner {
         if *self.wanted != wanted {
             self.loads_anew |= !wanted.is_subset(&self.wanted);
             self.wanted = Arc::new(wanted);
+            self.forget_paused_that_wait();
         }
     }
 
@@ -311,7 +310,7 @@ impl Runner {
     /// When the first timer is due that has not begun, as far as is known here.
     fn first_due(&self) -> Option<i64> {
         let beginning = self.beginning.iter().filter_map(|(nears, _)| nears.first());
-        let here = [self.ready.first(), self.alone.first(), self.again.first()].into_iter().flatten();
+        let here = [self.ready.first(), self.alone.first()].into_iter().flatten().chain(self.again.iter());
         let stored = self.window.first_beyond().filter(|due| *due > i64::MIN);
         here.chain(beginning).map(|near| near.due_ms).chain(stored).chain(self.put_off.first_due()).min()
     }

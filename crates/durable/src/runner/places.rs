@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use super::Runner;
 use super::live::Attempt;
 use crate::handler::{Handlers, Places};
-use crate::id::{Place, TimerId};
+use crate::id::{Place, TimerId, timestamp};
 use crate::next_run;
-use crate::store::{Ask, Kinds, Near};
+use crate::store::{Ask, Kinds, Loaded, Near};
 
 /// How many timers of a kind wait in memory. The others wait in the store alone.
 const WAITING: usize = 1_000;
@@ -30,8 +30,15 @@ pub(super) struct Limited {
     holders: HashMap<TimerId, Option<Timestamp>>,
     /// Timers that wait for a place, and since when.
     waiting: BTreeMap<Near, Timestamp>,
-    /// Since when loads leave the kind out.
-    left_out_since: Option<Timestamp>,
+    left_out: Option<LeftOut>,
+}
+
+/// Loads leave a kind out.
+#[derive(Clone, Copy)]
+struct LeftOut {
+    since: Timestamp,
+    /// Where the next load of this kind alone begins.
+    after: Place,
 }
 
 /// Of the kinds with a limit.
@@ -42,9 +49,14 @@ pub(super) fn limited(handlers: &Handlers) -> Vec<Limited> {
         places: handler.places,
         holders: HashMap::new(),
         waiting: BTreeMap::new(),
-        left_out_since: None,
+        left_out: None,
     };
     all.map(limited).collect()
+}
+
+/// A load from here finds this timer.
+fn just_before(near: Near) -> Place {
+    Place { due_ms: near.due_ms.saturating_sub(1), unique: u64::MAX }
 }
 
 impl Limited {
@@ -87,9 +99,16 @@ impl Runner {
             // From the first that was due while the others ran, and not missed before.
             let was_on_time = |(near, came): &(&Near, &Timestamp)| !next_run::is_late(near.due(), **came);
             let first = limited.waiting.iter().find(was_on_time).map(|(near, _)| near.due());
-            limited.left_out_since.get_or_insert(first.unwrap_or(wall));
+            let since = first.unwrap_or(wall);
+            let left_out = limited.left_out.get_or_insert(LeftOut { since, after: Place::FIRST });
+            left_out.after = left_out.after.min(just_before(attempt.stored.timer));
         }
         None
+    }
+
+    /// Since when a timer had waited that has a place now.
+    pub(super) fn has_waited_since(&self, id: TimerId) -> Option<Timestamp> {
+        self.limited.iter().find_map(|limited| *limited.holders.get(&id)?)
     }
 
     /// A timer has ended, or has not begun.
@@ -111,7 +130,14 @@ impl Runner {
 
     pub(super) fn forget_all_that_wait(&mut self) {
         for limited in &mut self.limited {
-            (limited.waiting, limited.left_out_since) = (BTreeMap::new(), None);
+            (limited.waiting, limited.left_out) = (BTreeMap::new(), None);
+        }
+    }
+
+    /// Timers of kinds that are paused. They are loaded again once their kind is resumed.
+    pub(super) fn forget_paused_that_wait(&mut self) {
+        for limited in self.limited.iter_mut().filter(|limited| !self.wanted.contains(limited.kind)) {
+            (limited.waiting, limited.left_out) = (BTreeMap::new(), None);
         }
     }
 
@@ -137,38 +163,46 @@ impl Runner {
     /// The kinds that loads ask for.
     pub(super) fn kinds_to_load(&self) -> Kinds {
         let is_left_out =
-            |kind: &String| self.limited.iter().any(|of| of.kind == kind && of.left_out_since.is_some());
-        if self.limited.iter().all(|limited| limited.left_out_since.is_none()) {
+            |kind: &String| self.limited.iter().any(|of| of.kind == kind && of.left_out.is_some());
+        if self.limited.iter().all(|limited| limited.left_out.is_none()) {
             return Arc::clone(&self.wanted);
         }
         Arc::new(self.wanted.iter().filter(|kind| !is_left_out(kind)).cloned().collect())
     }
 
+    /// Timers of any kind may have been stored after this place.
+    pub(super) fn looks_again_from(&mut self, place: Place) {
+        for left_out in self.limited.iter_mut().filter_map(|limited| limited.left_out.as_mut()) {
+            left_out.after = left_out.after.min(place);
+        }
+    }
+
     /// The load of one kind that loads leave out, when few of it wait here.
     pub(super) fn load_of_one_kind(&self, now: Timestamp) -> Option<(&'static str, Ask)> {
         let limit = WAITING.min(self.settings.in_memory);
-        let is_wanted = |of: &&Limited| {
-            of.left_out_since.is_some() && of.waiting.len() <= limit / 2 && self.wanted.contains(of.kind)
-        };
-        let kind = self.limited.iter().find(is_wanted)?.kind;
+        let few = self.limited.iter().filter(|limited| limited.waiting.len() <= limit / 2);
+        let (kind, LeftOut { after, .. }) = few.into_iter().find_map(|of| Some((of.kind, of.left_out?)))?;
         let kinds = Arc::new([kind.to_owned()].into());
-        Some((kind, Ask { after: Place::FIRST, until: now, limit, kinds }))
+        Some((kind, Ask { after, until: now, limit, kinds }))
     }
 
-    /// These timers of a kind that loads leave out are due.
-    pub(super) fn loaded_of_one_kind(&mut self, kind: &'static str, nears: Vec<Near>) {
+    /// These timers of a kind that loads leave out are due. `until`: the load was asked for all up to then.
+    pub(super) fn loaded_of_one_kind(&mut self, kind: &'static str, loaded: Loaded, until_ms: i64) {
         let wall = self.clocks.wall();
-        let is_all = nears.len() < WAITING.min(self.settings.in_memory);
         let Some(limited) = self.limited.iter_mut().find(|limited| limited.kind == kind) else { return };
         // Those that fell due since then have waited, and the others were missed before.
-        let Some(since) = limited.left_out_since else { return };
-        for near in nears.into_iter().filter(|near| !self.live.contains_key(&near.id())) {
-            let came = if near.due() < since { wall } else { near.due() };
+        let Some(left_out) = &mut limited.left_out else { return };
+        // Some are put off, and wait on the wheel.
+        let is_new = |near: &Near| !self.live.contains_key(&near.id()) && !self.keys.contains_key(near);
+        for near in loaded.timers.into_iter().filter(is_new) {
+            let came = if near.due() < left_out.since { wall } else { near.due() };
             limited.waiting.entry(near).or_insert(came);
         }
-        if is_all {
-            limited.left_out_since = None;
-            // Others were left out that are due later.
+        if loaded.end < Place::last_of(timestamp(until_ms)) {
+            left_out.after = loaded.end;
+        } else {
+            limited.left_out = None;
+            // Others were left out that are due later, or were stored before the place that the loads had come to.
             self.loads_anew = true;
         }
     }

@@ -40,6 +40,10 @@ pub(crate) enum End {
 /// If the store refuses how a timer ended, it is buried for a reason that begins like this.
 const UNSTORED: &str = "its end cannot be stored: ";
 
+/// Why runs of a series did not happen.
+const MISSED: &str = "it was missed";
+const ANEW: &str = "it was planned anew";
+
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
@@ -132,14 +136,21 @@ impl Runner {
             Change::Put(Put { timer, series: series.cloned(), attempts, error })
         };
         match end {
-            End::Done => self.next(attempt).map_or(Change::Delete, Change::Put),
+            End::Done => self.next(attempt).map_or(Change::Delete, |mut next| {
+                next.error = (!was_called).then(|| MISSED.to_owned());
+                Change::Put(next)
+            }),
             End::Bury(reason) => {
                 Change::Bury { reason: reason.clone(), was_called: *was_called, next: self.next(attempt) }
             }
             // It was cancelled: nothing follows.
             End::Again { .. } | End::GiveBack(_) | End::Anew if is_ending => Change::Delete,
             End::Again { due, error, counts } => put(Near::new(timer.id(), *due), *counts, error.clone()),
-            End::Anew => self.planned_anew(attempt).map_or_else(|| put(timer, false, None), Change::Put),
+            End::Anew => {
+                let anew = self.planned_anew(attempt);
+                let anew = anew.map(|put| Put { error: Some(ANEW.to_owned()), ..put });
+                anew.map_or_else(|| put(timer, false, None), Change::Put)
+            }
             End::GiveBack(_) => put(timer, false, None),
         }
     }
@@ -179,15 +190,17 @@ impl Runner {
         if self.has_rejoined {
             self.refuse_those_of_before();
         }
-        let count = self.ends.len().min(self.settle_batch.0);
-        let batch: Vec<Ended> = self.ends.drain(..count).collect();
+        let batch = self.ends.next();
+        if batch.is_empty() {
+            return;
+        }
         let settling = self.store.clone().settle(self.owner, batch.clone());
         self.settling = Some((batch, maybe_done(settling)));
     }
 
     /// The attempts of this instance's former owner are lost: nobody has them, or another instance.
     fn refuse_those_of_before(&mut self) {
-        for ended in std::mem::take(&mut self.ends) {
+        for ended in self.ends.take_all() {
             match self.live.get(&ended.timer.id()) {
                 Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != self.owner.epoch => {
                     self.was_refused(&ended);
@@ -199,25 +212,25 @@ impl Runner {
 
     /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in the answers.
     pub(super) fn settled(&mut self) {
-        let Some((mut batch, mut call)) = self.settling.take() else { return };
+        let Some((batch, mut call)) = self.settling.take() else { return };
         let Some(answer) = Pin::new(&mut call).take_output() else { return };
         match answer {
             Err(error) => {
-                self.settle_batch.failed(batch.len());
-                if error.is_transient() {
+                let is_transient = error.is_transient();
+                match self.ends.failed(batch, is_transient) {
+                    Some(ended) if is_transient => self.ends.push(ended),
+                    Some(ended) => self.cannot_settle(ended, &error),
+                    None => {}
+                }
+                if is_transient {
                     self.failed(&error);
                 } else {
-                    // One of them cannot be stored: halves of the batch find it.
                     self.shared.failed(&error);
-                    if batch.len() == 1 {
-                        return batch.drain(..).for_each(|ended| self.cannot_settle(ended, &error));
-                    }
                 }
-                self.ends.extend(batch);
             }
             Ok(answers) => {
                 self.has_succeeded();
-                self.settle_batch.succeeded();
+                self.ends.succeeded();
                 self.settled = batch.into_iter().zip(answers);
             }
         }
@@ -350,7 +363,7 @@ impl Runner {
             Change::Bury { reason, .. } => {
                 self.shared.events.buried(id, kind, key.as_deref(), *attempts, loggable(reason));
             }
-            Change::Put(Put { error: Some(error), .. }) => {
+            Change::Put(Put { error: Some(error), .. }) if *was_called => {
                 self.shared.events.retried(id, *attempts, loggable(error));
             }
             Change::Delete if !was_called && *end != End::Done => self.shared.events.removed(id),

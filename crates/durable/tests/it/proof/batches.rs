@@ -9,7 +9,7 @@ use timingwheel::TimingWheel;
 use timingwheel_durable::store::{Change, Ended, NewTimer, ToBegin};
 use timingwheel_durable::{Answer, Durable, Error, Kind, MemoryStore, Page, Run, State};
 
-use super::hooked::{Hook, Hooked, Refused};
+use super::hooked::{Hook, Hooked, Injected, Refused, Step};
 
 #[derive(Serialize, Deserialize)]
 struct Tick(u64);
@@ -25,17 +25,32 @@ struct Picky {
     most: usize,
     payload: Option<&'static [u8]>,
     end_of: Arc<Mutex<Option<u64>>>,
+    /// How many ends came in each call that had this one.
+    ends: Arc<Mutex<Vec<usize>>>,
+    /// This timer cannot begin.
+    begin_of: Arc<Mutex<Option<u64>>>,
     /// How many were to begin in each call.
     begins: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Hook for Picky {
+    async fn at(&self, call: &'static str, step: Step) -> Result<(), Injected> {
+        if (call, step) == ("settle", Step::Before) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
     fn takes(&self, _: &'static str, arguments: &[&dyn Any]) -> Result<(), Refused> {
         for argument in arguments {
             if let Some(ToBegin { timers, .. }) = argument.downcast_ref() {
                 self.begins.lock().unwrap().push(timers.len());
                 if timers.len() > self.most {
                     return Err(Refused::TooMuch);
+                }
+                let begin_of = *self.begin_of.lock().unwrap();
+                if timers.iter().any(|timer| Some(timer.id().unique()) == begin_of) {
+                    return Err(Refused::Culprit);
                 }
             } else if let Some(timers) = argument.downcast_ref::<Vec<NewTimer>>() {
                 if timers.iter().any(|timer| Some(timer.payload.as_slice()) == self.payload) {
@@ -47,6 +62,7 @@ impl Hook for Picky {
                     Some(ended.timer.id().unique()) == end_of && !matches!(ended.change, Change::Bury { .. })
                 };
                 if ends.iter().any(is_culprit) {
+                    self.ends.lock().unwrap().push(ends.len());
                     return Err(Refused::Culprit);
                 }
             }
@@ -100,6 +116,45 @@ async fn an_end_that_cannot_be_stored_is_buried_alone_and_all_others_end() {
     let State::Buried(why) = &buried[0].state else { panic!("{buried:?}") };
     assert_eq!(why.reason, "its end cannot be stored: refused: Culprit");
     assert_eq!(buried[0].payload, b"37");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_cannot_be_stored_stands_alone_soon_however_many_others_end_meanwhile() {
+    let picky = Picky { most: usize::MAX, ..Picky::default() };
+    let (wheel, durable) = started(&picky).await;
+    let due = durable.now() + Duration::from_secs(1);
+    let ticks: Vec<Tick> = (0..20_000).map(Tick).collect();
+    // Some end in each millisecond, so that more come during each call.
+    let saves = ticks.iter().map(|tick| durable.at(due + Duration::from_millis(tick.0 / 20), tick));
+    let saved = durable.save_all(saves).await;
+    *picky.end_of.lock().unwrap() = Some(saved[5_000].as_ref().unwrap().unique());
+    wheel.sleep(Duration::from_millis(1_700)).await;
+    let ends = picky.ends.lock().unwrap().clone();
+    assert_eq!(ends.last(), Some(&1), "{ends:?}");
+    assert!(ends.len() < 12 && ends.windows(2).all(|pair| pair[1] <= pair[0]), "{ends:?}");
+    wheel.sleep(Duration::from_secs(10)).await;
+    assert_eq!((durable.stats().done, durable.stats().buried), (19_999, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_cannot_be_begun_is_asked_for_alone_and_now_and_then() {
+    let picky = Picky { most: usize::MAX, ..Picky::default() };
+    let (wheel, durable) = started(&picky).await;
+    let due = durable.now() + Duration::from_secs(1);
+    for number in 0..100 {
+        let id = durable.at(due, &Tick(number)).save().await.unwrap();
+        if number == 37 {
+            *picky.begin_of.lock().unwrap() = Some(id.unique());
+        }
+    }
+    wheel.sleep(Duration::from_secs(30)).await;
+    assert_eq!(durable.stats().done, 99);
+    let begins = picky.begins.lock().unwrap().len();
+    wheel.sleep(Duration::from_secs(600)).await;
+    assert!((1..=10).contains(&(picky.begins.lock().unwrap().len() - begins)));
+    *picky.begin_of.lock().unwrap() = None;
+    wheel.sleep(Duration::from_secs(61)).await;
+    assert_eq!(durable.stats().done, 100);
 }
 
 #[tokio::test(start_paused = true)]

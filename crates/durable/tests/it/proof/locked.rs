@@ -131,3 +131,25 @@ async fn the_health_says_how_late_timers_are_that_are_held_or_whose_begin_takes_
     rig.wheel.sleep(secs(2)).await;
     assert_eq!((rig.calls(), late().await), (2, secs(0)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waited_for_a_place_and_is_held_as_it_gets_one_is_not_missed() {
+    let rig = Rig::on(Leased::new());
+    let builder = rig.builder().lease(secs(36_000)).concurrency_of::<Tick>(1);
+    let durable = builder.start().await.unwrap();
+    let mut ids = Vec::new();
+    for name in ["one", "two"] {
+        let hourly = Periodic::seconds(3_600, rig.at(10));
+        let saved = durable.every(name, hourly, &Tick(60)).missed(Missed::none()).save().await.unwrap();
+        ids.extend(saved.id().map(TimerId::unique));
+    }
+    rig.wheel.sleep(secs(30)).await;
+    assert_eq!((rig.calls(), durable.stats().kinds["tick"].waiting), (1, 1));
+    // Of whichever waits.
+    rig.store.lock(ids);
+    rig.wheel.sleep(secs(42)).await;
+    assert_eq!(rig.calls(), 1);
+    rig.store.lock([]);
+    rig.wheel.sleep(secs(3)).await;
+    assert_eq!((rig.calls(), durable.stats().skipped), (2, 0));
+}

@@ -217,3 +217,43 @@ async fn an_instance_that_cannot_read_a_rule_tells_the_store_and_renews_at_once(
     assert_eq!((rig.store.renewals(), rig.calls()), (before + 1, 0), "one renewal for both");
     durable.stop(secs(5)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn scans_begin_a_minute_ago_also_while_a_timer_is_put_off_that_was_due_long_before() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(30)).start().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let series = NewTimer {
+        key: Some("series".into()),
+        series: Some(Series::new("cron 0 9 * * * in Nowhere/Never".into(), Missed::once())),
+        ..NewTimer::new(TimerId::new(rig.at(-86_400), 1), Tick::KIND, b"0")
+    };
+    rig.store.save(vec![series]).await.unwrap();
+    rig.wheel.sleep(secs(61)).await;
+    assert!(durable.stats().unhandled.is_some(), "it was found, and is put off");
+    let before = rig.store.loads().len();
+    rig.wheel.sleep(secs(100)).await;
+    let loads = rig.store.loads().split_off(before);
+    let far = loads.iter().filter(|after| **after > Place::FIRST && after.due() < rig.at(-3_600)).count();
+    assert!(loads.len() > 8 && far == 0, "{loads:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn very_many_overdue_timers_that_nobody_begins_are_not_read_each_minute() {
+    let rig = Rig::on(Leased::new());
+    let timer = |number| NewTimer::new(TimerId::new(rig.at(-1_000), number), "other", b"0");
+    rig.store.save((1..=4_000).map(timer).collect()).await.unwrap();
+    // One load passes 400.
+    let durable = rig.builder().lease(secs(30)).in_memory(100).start().await.unwrap();
+    rig.wheel.sleep(secs(90)).await;
+    let before = rig.store.loads().len();
+    rig.wheel.sleep(secs(3_600)).await;
+    let loads = rig.store.loads().len() - before;
+    // One for each renewal, and one a minute for those.
+    assert!(loads < 360 + 90, "{loads}");
+    // A timer of the past is found all the same, without a hint.
+    rig.store.save(vec![NewTimer::new(TimerId::new(rig.at(-2_000), 1), Tick::KIND, b"0")]).await.unwrap();
+    rig.wheel.sleep(secs(700)).await;
+    assert_eq!(rig.calls(), 1);
+    durable.stop(secs(5)).await;
+}

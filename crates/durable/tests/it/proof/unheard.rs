@@ -239,3 +239,31 @@ async fn a_stop_waits_for_calls_of_the_store_that_are_under_way() {
     durable.stop(secs(5)).await;
     assert!(begin.elapsed() >= Duration::from_millis(498), "{:?}", begin.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_whose_begin_went_unheard_before_its_kind_was_paused_runs_once_the_kind_is_resumed() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.at(rig.at(1), &Tick(0)).save().await.unwrap();
+    rig.script.next("begin", Step::After, What::Fail);
+    rig.wheel.sleep(Duration::from_millis(1_010)).await;
+    assert!(rig.script.is_over() && rig.calls() == 0);
+    durable.pause(Tick::KIND).await.unwrap();
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!((rig.calls(), durable.count().await.unwrap().begun), (0, 0), "it waits as any other");
+    durable.resume(Tick::KIND).await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    assert_eq!((rig.calls(), durable.stats().done), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_kinds_that_are_paused_at_a_time_both_are_whichever_answer_comes_first() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    rig.script.next("pause", Step::After, What::Wait(100));
+    let (other, tick) = tokio::join!(durable.pause("other"), durable.pause(Tick::KIND));
+    other.and(tick).unwrap();
+    durable.at(rig.at(1), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!(rig.calls(), 0);
+}

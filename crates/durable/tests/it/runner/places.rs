@@ -1,5 +1,7 @@
 //! Kinds of which only so many run at once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -144,4 +146,82 @@ async fn limits_that_are_not_allowed_are_refused_at_the_start() {
         let Err(Error::Setting(what)) = builder.start().await else { panic!("{told}") };
         assert_eq!(what, told);
     }
+}
+
+/// Counts the calls of the runner.
+#[derive(Clone, Default)]
+struct Counts(Arc<AtomicUsize>);
+
+impl Hook for Counts {
+    async fn at(&self, call: &'static str, step: Step) -> Result<(), Injected> {
+        if matches!((call, step), ("load" | "begin", Step::Before)) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_that_wait_for_a_place_of_a_kind_that_is_then_paused_are_not_asked_for_one_by_one() {
+    let (rig, counts) = (Rig::new(), Counts::default());
+    let store = Hooked { store: rig.store.clone(), hook: counts.clone() };
+    let wheel = rig.wheel.clone();
+    let slow = move |Slow(_): Slow, _: Run| {
+        let wheel = wheel.clone();
+        async move {
+            wheel.sleep(secs(1)).await;
+            Ok(Answer::Done)
+        }
+    };
+    let builder = Durable::builder(&rig.wheel, store).clock(rig.clock.clone()).on(slow);
+    let durable = builder.concurrency_of::<Slow>(1).start().await.unwrap();
+    for n in 0..500 {
+        durable.at(at(1.0), &Slow(n)).save().await.unwrap();
+    }
+    rig.sleep(5.5).await;
+    assert!(durable.stats().kinds["slow"].waiting > 490);
+    durable.pause(Slow::KIND).await.unwrap();
+    let before = counts.0.load(Ordering::Relaxed);
+    rig.sleep(10.0).await;
+    assert!(counts.0.load(Ordering::Relaxed) - before < 5, "{}", counts.0.load(Ordering::Relaxed) - before);
+    assert_eq!(durable.stats().kinds["slow"].waiting, 0);
+    durable.resume(Slow::KIND).await.unwrap();
+    rig.sleep(505.0).await;
+    assert_eq!(durable.stats().done, 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_of_a_full_kind_behind_very_many_timers_of_others_is_loaded_piece_by_piece() {
+    const SLOW: u32 = 600;
+    let (rig, counts) = (Rig::new(), Counts::default());
+    let build = || {
+        let store = Hooked { store: rig.store.clone(), hook: counts.clone() };
+        Durable::builder(&rig.wheel, store).clock(rig.clock.clone())
+    };
+    let saving = build().start().await.unwrap();
+    // Nobody has a handler for these. One load passes four times as many as it may load.
+    for n in 0..4_000 {
+        saving.at(at(f64::from(n) / 10_000.0), &note("other")).save().await.unwrap();
+    }
+    for n in 0..SLOW {
+        saving.at(at(0.5 + f64::from(n) / 10_000.0), &Slow(n)).save().await.unwrap();
+    }
+    saving.stop(secs(1)).await;
+    let wheel = rig.wheel.clone();
+    let slow = move |Slow(_): Slow, _: Run| {
+        let wheel = wheel.clone();
+        async move {
+            wheel.sleep(secs(1)).await;
+            Ok(Answer::Done)
+        }
+    };
+    let builder = build().on(slow).concurrency_of::<Slow>(1).in_memory(60);
+    let durable = builder.start().await.unwrap();
+    rig.sleep(2.0).await;
+    let before = counts.0.load(Ordering::Relaxed);
+    rig.sleep(f64::from(SLOW) + 10.0).await;
+    assert_eq!(durable.stats().done, u64::from(SLOW));
+    // A begin for each, and 17 loads to pass the others.
+    let calls = counts.0.load(Ordering::Relaxed) - before;
+    assert!(calls < 700, "{calls}");
 }
