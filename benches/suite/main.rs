@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use support::{Case, Kept, Report, Scale, describe, run_here, run_in_child};
+use support::{Case, Kept, Report, Scale, describe, page, run_here, run_in_child};
 
 /// The crates that cases compare, whose versions a report names.
 const COMPARED: &[&str] =
@@ -61,13 +61,14 @@ struct Args {
     #[arg(long)]
     list: bool,
 
-    /// Writes the tables and charts to this folder too: README.md and *.svg, and findings.json, which they are made from.
-    /// Beside them benchmarks.md; for `benches/report` that is docs/benchmarks.md. If it is relative, from the root of
-    /// the repository.
+    /// Writes the tables and charts to a folder of this one too, named after the processor: README.md and *.svg, and
+    /// findings.json, which they are made from. Then the page that shows the reports of all processors side by side:
+    /// benchmarks.md beside them, for `benches/report` docs/benchmarks.md. If it is relative, from the root of the
+    /// repository. Takes about 25 minutes.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 
-    /// Measures nothing, and makes the tables and charts in this folder anew from its findings.json.
+    /// Measures nothing, and makes the reports in this folder anew from their findings.json, and the page.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "list", "names"])]
     redraw: Option<PathBuf>,
 
@@ -107,7 +108,13 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         return Ok(run_here(case, args.scale())?);
     }
     if let Some(directory) = args.redraw.as_deref().map(from_root) {
-        return write(&Report::new(&Kept::read(&directory)?)?, &directory);
+        for folder in fs::read_dir(&directory)? {
+            let folder = folder?.path();
+            if Kept::is_in(&folder) {
+                Report::new(&Kept::read(&folder)?)?.write(&folder)?;
+            }
+        }
+        return write_page(&directory);
     }
     let chosen: Vec<&Case> = all.iter().filter(|case| args.wants(case)).collect();
     if chosen.is_empty() {
@@ -133,12 +140,18 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let left_out = all.iter().filter(|case| !args.wants(case)).map(|case| case.name.into()).collect();
     let kept = Kept { made_on, outcomes, left_out };
     if let Some(directory) = report {
+        let folder = directory.join(kept.folder());
         // First, as what took so long shall not be lost if it cannot be drawn.
-        kept.write(&directory)?;
-        write(&Report::new(&kept)?, &directory)?;
+        kept.write(&folder)?;
+        Report::new(&kept)?.write(&folder)?;
+        write_page(&directory)?;
     } else {
         // Rendered nevertheless, to see that it works.
-        Report::new(&kept)?.renew_parts(&fs::read_to_string(from_root(Path::new(BENCHMARKS)))?)?;
+        Report::new(&kept)?;
+        let page = fs::read_to_string(from_root(Path::new(BENCHMARKS)))?;
+        if page::renew(&page, &page::read(&from_root(Path::new(REPORTS)))?)? != page {
+            return Err(format!("{BENCHMARKS} is not what the reports say: take `--redraw {REPORTS}`").into());
+        }
     }
     if args.scale().is_test() {
         println!("{} cases work", chosen.len());
@@ -151,21 +164,22 @@ fn from_root(directory: &Path) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory)
 }
 
-/// Shows parts of the report that is committed.
+/// The reports that are committed, and the page that shows them side by side.
+const REPORTS: &str = "benches/report";
 const BENCHMARKS: &str = "docs/benchmarks.md";
 
-/// Whether it is the folder of the report that is committed.
+/// Whether it is the folder of the reports that are committed.
 fn is_committed(directory: &Path) -> bool {
-    let committed = from_root(Path::new("benches/report")).canonicalize();
+    let committed = from_root(Path::new(REPORTS)).canonicalize();
     directory.canonicalize().ok().zip(committed.ok()).is_some_and(|(one, other)| one == other)
 }
 
-fn write(report: &Report, directory: &Path) -> Result<(), Box<dyn Error>> {
-    report.write(directory)?;
+/// Writes what the reports in a folder say into the page.
+fn write_page(directory: &Path) -> Result<(), Box<dyn Error>> {
     eprintln!("wrote {}", directory.display());
     let page = from_root(Path::new(BENCHMARKS));
-    let renewed = report.renew_parts(&fs::read_to_string(&page)?)?;
-    // That of another report stands beside it.
+    let renewed = page::renew(&fs::read_to_string(&page)?, &page::read(directory)?)?;
+    // That of other reports stands beside them.
     let page = if is_committed(directory) { page } else { directory.join("benchmarks.md") };
     fs::write(&page, renewed)?;
     eprintln!("wrote {}", page.display());

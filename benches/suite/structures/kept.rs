@@ -1,5 +1,5 @@
-//! The structures: lists, heaps, a tree and wheels. Before them the trait through which they are measured, and the store
-//! of those that need one.
+//! The structures: a heap, a tree and wheels. Before them the trait through which they are measured, and the store of
+//! those that need one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -76,16 +76,12 @@ impl<E> Store<E> {
         (stored.serial == handle.serial).then(|| self.remove(handle.index))
     }
 
-    pub(super) fn get(&self, index: u32) -> &E {
-        &self.entries[index as usize].entry
-    }
-
     pub(super) fn get_mut(&mut self, index: u32) -> &mut E {
         &mut self.entries[index as usize].entry
     }
 }
 
-// Timers in no order, as an unsorted list and each slot of a hashed wheel hold them.
+// Timers in no order, as each slot of a hashed wheel holds them.
 
 /// Deadlines side by side in memory, so that looking through them is as quick as it can be. Each entry remembers its
 /// position, so that taking it out needs no search.
@@ -133,125 +129,7 @@ impl Bag {
     }
 }
 
-// Lists: one that is not sorted, and one that is.
-
-/// Start and stop are quick, and each tick looks at all timers: scheme 1 of Varghese and Lauck.
-#[derive(Debug)]
-pub(crate) struct UnsortedList {
-    bag: Bag,
-    store: Store<Bagged>,
-}
-
-impl Timers for UnsortedList {
-    type Handle = Handle;
-
-    const NAME: &'static str = "unsorted list";
-
-    fn new(_timers: usize) -> Self {
-        Self { bag: Bag::default(), store: Store::new() }
-    }
-
-    fn start(&mut self, _now: Nanos, deadline: Nanos, payload: u32) -> Handle {
-        let position = self.bag.len();
-        let handle = self.store.insert(Bagged { payload, bag: 0, position });
-        self.bag.push(deadline, handle.index);
-        handle
-    }
-
-    fn stop(&mut self, handle: Handle) -> bool {
-        let Some(entry) = self.store.take(handle) else { return false };
-        self.bag.remove(entry.position, &mut self.store);
-        true
-    }
-
-    fn advance(&mut self, now: Nanos, fired: &mut Vec<u32>) {
-        self.bag.take_due(now, &mut self.store, fired);
-    }
-}
-
-/// A tick looks at the front only, and a start walks from the back to where the timer belongs: scheme 2.
-///
-/// Linked through the store, so that a stop needs no search.
-#[derive(Debug)]
-pub(crate) struct SortedList {
-    store: Store<Node>,
-    front: Option<u32>,
-    back: Option<u32>,
-}
-
-#[derive(Debug)]
-struct Node {
-    deadline: Nanos,
-    payload: u32,
-    previous: Option<u32>,
-    next: Option<u32>,
-}
-
-impl SortedList {
-    /// Where what stands before a place is told its next.
-    fn next_of(&mut self, previous: Option<u32>) -> &mut Option<u32> {
-        match previous {
-            Some(index) => &mut self.store.get_mut(index).next,
-            None => &mut self.front,
-        }
-    }
-
-    fn previous_of(&mut self, next: Option<u32>) -> &mut Option<u32> {
-        match next {
-            Some(index) => &mut self.store.get_mut(index).previous,
-            None => &mut self.back,
-        }
-    }
-
-    fn unlink(&mut self, Node { previous, next, .. }: &Node) {
-        *self.next_of(*previous) = *next;
-        *self.previous_of(*next) = *previous;
-    }
-}
-
-impl Timers for SortedList {
-    type Handle = Handle;
-
-    const NAME: &'static str = "sorted list";
-
-    fn new(_timers: usize) -> Self {
-        Self { store: Store::new(), front: None, back: None }
-    }
-
-    fn start(&mut self, _now: Nanos, deadline: Nanos, payload: u32) -> Handle {
-        let mut previous = self.back;
-        let mut next = None;
-        while let Some(index) = previous
-            && let node = self.store.get(index)
-            && node.deadline > deadline
-        {
-            next = previous;
-            previous = node.previous;
-        }
-        let handle = self.store.insert(Node { deadline, payload, previous, next });
-        *self.next_of(previous) = Some(handle.index);
-        *self.previous_of(next) = Some(handle.index);
-        handle
-    }
-
-    fn stop(&mut self, handle: Handle) -> bool {
-        let Some(node) = self.store.take(handle) else { return false };
-        self.unlink(&node);
-        true
-    }
-
-    fn advance(&mut self, now: Nanos, fired: &mut Vec<u32>) {
-        while let Some(index) = self.front
-            && self.store.get(index).deadline <= now
-        {
-            let node = self.store.remove(index);
-            self.unlink(&node);
-            fired.push(node.payload);
-        }
-    }
-}
-
-// Binary heaps: one that leaves a stopped timer until its time comes, and one that takes it out at once.
+// A binary heap, which leaves a stopped timer until its time comes.
 
 /// A stop only forgets the payload; what stands in the heap stays there until it comes to the top.
 #[derive(Debug)]
@@ -286,91 +164,6 @@ impl Timers for LazyHeap {
         {
             self.heap.pop();
             fired.extend(self.payloads.take(handle));
-        }
-    }
-}
-
-/// Each entry remembers its position in the heap, which every swap writes.
-#[derive(Debug)]
-pub(crate) struct IndexedHeap {
-    /// Deadlines beside the indices, so that comparing does not look into the store.
-    heap: Vec<(Nanos, u32)>,
-    store: Store<Heaped>,
-}
-
-#[derive(Debug)]
-struct Heaped {
-    payload: u32,
-    position: usize,
-}
-
-impl IndexedHeap {
-    fn put(&mut self, position: usize, item: (Nanos, u32)) {
-        self.heap[position] = item;
-        self.store.get_mut(item.1).position = position;
-    }
-
-    /// Moves `item` up from the hole at `position`, or down, to where it belongs.
-    fn settle(&mut self, mut position: usize, item: (Nanos, u32)) {
-        while let Some(parent) = position.checked_sub(1).map(|below_root| below_root / 2)
-            && item.0 < self.heap[parent].0
-        {
-            self.put(position, self.heap[parent]);
-            position = parent;
-        }
-        while let Some(child) = self.earlier_child(position)
-            && self.heap[child].0 < item.0
-        {
-            self.put(position, self.heap[child]);
-            position = child;
-        }
-        self.put(position, item);
-    }
-
-    fn earlier_child(&self, position: usize) -> Option<usize> {
-        let (left, right) = (2 * position + 1, 2 * position + 2);
-        let &(left_deadline, _) = self.heap.get(left)?;
-        let is_right = self.heap.get(right).is_some_and(|&(deadline, _)| deadline < left_deadline);
-        Some(if is_right { right } else { left })
-    }
-
-    fn remove_at(&mut self, position: usize) {
-        let last = self.heap.pop().expect("there is an item at the position");
-        if position < self.heap.len() {
-            self.settle(position, last);
-        }
-    }
-}
-
-impl Timers for IndexedHeap {
-    type Handle = Handle;
-
-    const NAME: &'static str = "heap, removal at once";
-
-    fn new(_timers: usize) -> Self {
-        Self { heap: Vec::new(), store: Store::new() }
-    }
-
-    fn start(&mut self, _now: Nanos, deadline: Nanos, payload: u32) -> Handle {
-        let position = self.heap.len();
-        let handle = self.store.insert(Heaped { payload, position });
-        self.heap.push((deadline, handle.index));
-        self.settle(position, (deadline, handle.index));
-        handle
-    }
-
-    fn stop(&mut self, handle: Handle) -> bool {
-        let Some(entry) = self.store.take(handle) else { return false };
-        self.remove_at(entry.position);
-        true
-    }
-
-    fn advance(&mut self, now: Nanos, fired: &mut Vec<u32>) {
-        while let Some(&(deadline, index)) = self.heap.first()
-            && deadline <= now
-        {
-            fired.push(self.store.remove(index).payload);
-            self.remove_at(0);
         }
     }
 }

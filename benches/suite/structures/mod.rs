@@ -1,8 +1,8 @@
 //! What do starting a timer, stopping one and a tick cost in the structures that timers have been kept in, and how do
 //! the costs grow with the number of timers?
 //!
-//! The structures alone, in one thread, without a lock, a clock or a waker: the lists, heaps, trees and wheels of the
-//! literature beside our [`Hierarchy`](timingwheel::wheel::Hierarchy). Before anything is measured all of them are
+//! The structures alone, in one thread, without a lock, a clock or a waker: those that timers are kept in by hand beside
+//! our [`Hierarchy`](timingwheel::wheel::Hierarchy). Before anything is measured all of them are
 //! given the same timers, and have to fire the same ones at the same ticks.
 
 mod growth;
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use timingwheel::wheel::Nanos;
 
-use kept::{IndexedHeap, LazyHeap, OurWheel, Timers};
+use kept::{LazyHeap, OurWheel, Timers};
 
 use crate::support::{Axis, Better, Case, Chart, Duel, Findings, Scale, Table, Unit, median};
 use growth::{LONGEST_DELAY, Sample, Workload};
-use kept::{DEFAULT_SLOTS, HashedWheel, OrderedMap, SortedList, TICK, UnsortedList};
+use kept::{DEFAULT_SLOTS, HashedWheel, OrderedMap, TICK};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new(
@@ -29,34 +29,21 @@ pub(crate) fn cases() -> Vec<Case> {
 /// A structure, and how it takes part.
 struct Subject {
     name: &'static str,
-    /// The greatest number of timers at which it is measured.
-    limit: usize,
-    /// It is filled by deadline, because filling it in any other order takes a time that grows with the square.
-    fills_in_order: bool,
     lap: fn(&Workload) -> Sample,
     replay: fn(&Script) -> Replay,
 }
 
 impl Subject {
     const fn of<T: Timers>() -> Self {
-        Self {
-            name: T::NAME,
-            limit: usize::MAX,
-            fills_in_order: false,
-            lap: growth::lap::<T>,
-            replay: replay::<T>,
-        }
+        Self { name: T::NAME, lap: growth::lap::<T>, replay: replay::<T> }
     }
 }
 
-const SUBJECTS: [Subject; 7] = [
+const SUBJECTS: [Subject; 4] = [
     Subject::of::<OurWheel<DEFAULT_SLOTS>>(),
     Subject::of::<HashedWheel>(),
     Subject::of::<OrderedMap>(),
-    Subject::of::<IndexedHeap>(),
     Subject::of::<LazyHeap>(),
-    Subject { limit: 1_000_000, fills_in_order: true, ..Subject::of::<SortedList>() },
-    Subject::of::<UnsortedList>(),
 ];
 
 // Measures all structures at all sizes, and shows how their costs grow.
@@ -113,7 +100,7 @@ fn run(scale: Scale) -> Findings {
     for &size in &sizes {
         eprintln!("{size} timers");
         for (growth, medians) in growths.iter_mut().zip(measure(scale, size)) {
-            growth.extend(medians.map(|medians| (size, medians)));
+            growth.push((size, medians));
         }
     }
     let mut findings = Findings::default();
@@ -126,26 +113,17 @@ fn run(scale: Scale) -> Findings {
     findings
 }
 
-/// The medians for each structure that takes part at this size. All structures in turn in each round.
-fn measure(scale: Scale, size: usize) -> Vec<Option<[f64; ASPECTS.len()]>> {
-    let random = Workload::random(size);
-    let mut in_order = random.deadlines.clone();
-    in_order.sort_unstable();
-    let in_order = Workload { deadlines: in_order };
+/// The medians for each structure at this size. All structures in turn in each round.
+fn measure(scale: Scale, size: usize) -> Vec<[f64; ASPECTS.len()]> {
+    let workload = Workload::random(size);
     let rounds = if size > LARGEST_IN_ROUNDS { 1 } else { scale.rounds() };
     let mut samples: Vec<Vec<Sample>> = SUBJECTS.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for (subject, samples) in SUBJECTS.iter().zip(&mut samples) {
-            if size <= subject.limit {
-                let workload = if subject.fills_in_order { &in_order } else { &random };
-                samples.push(round(scale, subject, workload));
-            }
+            samples.push(round(scale, subject, &workload));
         }
     }
-    let medians = |samples: &Vec<Sample>| {
-        (!samples.is_empty()).then(|| ASPECTS.map(|aspect| median(samples.iter().map(aspect.nanos))))
-    };
-    samples.iter().map(medians).collect()
+    samples.iter().map(|samples| ASPECTS.map(|aspect| median(samples.iter().map(aspect.nanos)))).collect()
 }
 
 fn round(scale: Scale, subject: &Subject, workload: &Workload) -> Sample {
@@ -163,17 +141,14 @@ fn table(what: &Aspect, aspect: usize, sizes: &[usize], growths: &[Growth]) -> T
     let header = sizes.iter().map(|&size| Unit::Count.show(size as f64));
     let mut table = Table::new(what.title, std::iter::once("timers pending".to_owned()).chain(header));
     for (subject, growth) in SUBJECTS.iter().zip(growths) {
-        let cell = |size| match growth.iter().find(|(measured, _)| measured == size) {
-            Some((_, nanos)) => Unit::Nanos.show(nanos[aspect]),
-            None => "-".to_owned(),
-        };
-        table = table.row(std::iter::once(subject.name.to_owned()).chain(sizes.iter().map(cell)));
+        let cells = growth.iter().map(|(_, nanos)| Unit::Nanos.show(nanos[aspect]));
+        table = table.row(std::iter::once(subject.name.to_owned()).chain(cells));
     }
     sizes.iter().enumerate().fold(table, |table, (place, size)| {
         let what = format!("{}, {} pending", what.title.to_lowercase(), Unit::Count.show(*size as f64));
         let others = SUBJECTS.iter().zip(growths).skip(OURS + 1);
-        let at = others.filter_map(|(other, growth)| Some((other.name, growth.get(place)?.1[aspect])));
-        let best = at.min_by(|a, b| a.1.total_cmp(&b.1)).expect("some go to the end");
+        let at = others.map(|(other, growth)| (other.name, growth[place].1[aspect]));
+        let best = at.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are others");
         table.duel(Duel::new(what, Unit::Nanos, growths[OURS][place].1[aspect], best))
     })
 }
@@ -189,7 +164,7 @@ fn chart(what: &Aspect, aspect: usize, growths: &[Growth]) -> Chart {
 
 /// What holds for all three tables.
 fn notes(table: Table) -> Table {
-    let table = table
+    table
         .note(format!(
             "In all three tables delays are spread evenly over {} ticks of 1 ms. Timers are stopped and started at \
              random places, each once at the most, so that the heap with lazy removal comes to hold up to one dead \
@@ -202,16 +177,7 @@ fn notes(table: Table) -> Table {
             "Medians of rounds in which all structures took their turn; a single round above {} timers. Before, all of \
              them were given the same timers, and fired the same ones at the same ticks.",
             Unit::Count.show(LARGEST_IN_ROUNDS as f64)
-        ));
-    SUBJECTS.iter().filter(|subject| subject.fills_in_order).fold(table, |table, subject| {
-        table.note(format!(
-            "The {} is filled in the order of deadlines, which lays it out in memory as well as can be, because in any \
-             other order that takes a time that grows with the square; above {} timers a start takes too long to be \
-             measured.",
-            subject.name,
-            Unit::Count.show(subject.limit as f64)
         ))
-    })
 }
 
 // Whether all structures fire the same timers at the same ticks.

@@ -4,6 +4,7 @@ mod bars;
 mod case;
 mod chart;
 mod machine;
+pub(crate) mod page;
 mod report;
 mod table;
 

@@ -8,6 +8,7 @@ use std::{fmt, fs, io};
 use serde::{Deserialize, Serialize};
 
 use super::case::Outcome;
+use super::page::short;
 use super::table::{MISSED, Rival, Table, number, ratio_in};
 use super::{bars, chart};
 
@@ -18,16 +19,28 @@ const COMMAND: &str = "cargo bench --bench suite -- --report benches/report";
 const LOAD: (&str, &str) = ("http_load", "http_load.md");
 
 /// Points a reader to the page that explains the words.
-const INTRODUCTION: &str = "This page has every figure. [Benchmarks](../../docs/benchmarks.md) says what to take from them, \
-                            and explains the words.";
+const INTRODUCTION: &str = "This page has every figure. [Benchmarks](../../../docs/benchmarks.md) says what to take from \
+                            them, and explains the words.";
 
-/// By which a report is known.
-const HEADING: &str = "# Measured";
+/// By which a report is known, and the name of its file.
+pub(crate) const HEADING: &str = "# Measured";
+pub(crate) const FOLDER_PAGE: &str = "README.md";
+
+/// The lines above the tables that the page on benchmarks shows too.
+pub(crate) struct Titles;
+
+impl Titles {
+    pub(crate) const MADE_ON: &str = "### Made on";
+    pub(crate) const TARGETS: &str = "### Targets";
+    pub(crate) const UNDER_LOAD: &str = "### Targets under load";
+    pub(crate) const LOST_TO_TOKIO: &str = "Beside tokio and tokio-util:";
+    pub(crate) const LOST_TO_OTHERS: &str =
+        "Beside other timers and structures, the worst loss in each table of the report:";
+    pub(crate) const MISSED: &str = "### Missed targets";
+}
 
 pub(crate) struct Report {
     page: String,
-    /// What the page on benchmarks shows too.
-    parts: Vec<Part>,
     /// Names of files, and what they hold.
     charts: Vec<(String, String)>,
 }
@@ -61,16 +74,7 @@ impl Report {
         }
         shared.iter().try_for_each(|(table, _)| declared(table))?;
         let tables: Vec<&Table> = shared.iter().map(|(table, _)| table).collect();
-        let Losses { lost, missed, section } = Losses::of(&tables)?;
-        writeln!(page, "{section}")?;
-        let parts = vec![
-            Part::new("Made on", made_on.untitled().to_string()),
-            Part::new("By name", beside_tokio(&tables, "Targets", |what| what.starts_with(BY_NAME))),
-            Part::new("By handle", beside_tokio(&tables, "Targets", |what| !what.starts_with(BY_NAME))),
-            Part::new("Under load", beside_tokio(&tables, "Targets under load", |_| true)),
-            lost,
-            missed,
-        ];
+        writeln!(page, "{}", losses(&tables)?)?;
         shared.retain(|(_, parts)| *parts > 1);
         let mut charts = Vec::new();
         for (whole, _) in &shared {
@@ -110,13 +114,13 @@ impl Report {
                 charts.push((file, chart::draw(chart)?));
             }
         }
-        Ok(Self { page: format!("{}\n", page.trim_end()), parts, charts })
+        Ok(Self { page: format!("{}\n", page.trim_end()), charts })
     }
 
     /// Writes it into a folder, and takes away the charts that an earlier one showed.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         fs::create_dir_all(directory)?;
-        let page = directory.join("README.md");
+        let page = directory.join(FOLDER_PAGE);
         let earlier = fs::read_to_string(&page).unwrap_or_default();
         // Only what a report names in this way: the folder may hold pictures of others.
         for name in
@@ -139,40 +143,10 @@ impl Report {
         };
         fs::write(page, format!("{}{link}", self.page))
     }
-
-    /// The text of a page with its parts in place of those of an earlier report.
-    ///
-    /// # Errors
-    /// If the page has no place for one of them.
-    pub(crate) fn renew_parts(&self, page: &str) -> Result<String, String> {
-        self.parts.iter().try_fold(page.to_owned(), |page, part| {
-            part.renew(&page).ok_or_else(|| format!("the page has no place for «{}»", part.name()))
-        })
-    }
 }
 
 /// Begins the rows of timers that are made by `timingwheel::time`.
-const BY_NAME: &str = "by name, ";
-
-/// The rows of a table that `is_wanted` by their names, beside tokio's alone.
-fn beside_tokio(tables: &[&Table], title: &str, is_wanted: fn(&str) -> bool) -> String {
-    let header = ["what", "ours", "tokio", "ratio"];
-    let rows = tables.iter().filter(|table| table.title == title).flat_map(|table| {
-        let place = |name| table.header.iter().position(|title| title == name);
-        let columns = header.map(|name| place(name).expect("tables of targets have these columns"));
-        table.rows.iter().map(move |row| columns.map(|column| row[column].clone()))
-    });
-    // Without tokio's there is nothing to compare.
-    let rows = rows.filter(|row| is_wanted(&row[0]) && !row[2].is_empty());
-    rows.fold(Table::new(title, header), |table, mut row| {
-        if let Some(rest) = row[0].strip_prefix(BY_NAME) {
-            row[0] = rest.to_owned();
-        }
-        table.row(row)
-    })
-    .untitled()
-    .to_string()
-}
+pub(crate) const BY_NAME: &str = "by name, ";
 
 /// Fails if a column seems to be of ratios and does not say how they are made.
 fn declared(table: &Table) -> Result<(), String> {
@@ -202,6 +176,17 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// The name of the processor, as a folder.
+    pub(crate) fn folder(&self) -> String {
+        let cpu = self.made_on.rows.iter().find(|row| row[0] == "CPU").map_or("", |row| &row[1]);
+        short(cpu).to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+    }
+
+    /// Whether a report's findings are kept in this folder.
+    pub(crate) fn is_in(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
     /// # Errors
     /// If there is no such file in the folder, or if another version of the suite wrote it.
     pub(crate) fn read(directory: &Path) -> Result<Self, Box<dyn Error>> {
@@ -216,44 +201,6 @@ impl Kept {
     pub(crate) fn write(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(directory)?;
         Ok(fs::write(directory.join(FILE), serde_json::to_string(self)? + "\n")?)
-    }
-}
-
-// A part of a report that another page shows too.
-
-/// Stands between two marks, so that the next report finds it.
-pub(crate) struct Part {
-    name: &'static str,
-    /// Markdown that ends with a newline.
-    text: String,
-}
-
-impl Part {
-    pub(crate) fn new(name: &'static str, text: String) -> Self {
-        Self { name, text }
-    }
-
-    /// Puts it in place of the same part of an earlier report in `page`. Nothing if there was none.
-    pub(crate) fn renew(&self, page: &str) -> Option<String> {
-        let (before, rest) = page.split_once(&self.begin())?;
-        let (_, after) = rest.split_once(Self::END)?;
-        Some(format!("{before}{self}{after}"))
-    }
-
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn begin(&self) -> String {
-        format!("<!-- {}: made with the report. -->\n", self.name)
-    }
-
-    const END: &str = "<!-- End. -->\n";
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}\n{}", self.begin(), self.text, Self::END)
     }
 }
 
@@ -281,32 +228,17 @@ impl Row<'_> {
     }
 }
 
-/// What the tables say of losses.
-pub(crate) struct Losses {
-    /// Also shown by the page on benchmarks.
-    pub(crate) lost: Part,
-    pub(crate) missed: Part,
-    /// All of it, for the report.
-    pub(crate) section: String,
-}
-
-impl Losses {
-    /// # Errors
-    /// Never: a string takes all.
-    pub(crate) fn of(tables: &[&Table]) -> Result<Self, fmt::Error> {
-        let mut all: Vec<Row<'_>> = tables.iter().flat_map(|table| rows(table)).collect();
-        all.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
-        let lost = Part::new("Where the wheel loses", lost(&all)?);
-        let missed = Part::new("Missed targets", missed_targets(tables)?);
-
-        let mut section = format!("## Where the wheel loses\n\n{lost}\n### Every loss\n\n");
-        let header = ["times worse", "what", "ours", "than", "in the table"];
-        let every = all.iter().filter(|row| row.is_lost()).fold(Table::new("", header), |table, row| {
-            table.row([&*number(row.ratio), &row.what, row.ours, row.rival, row.table])
-        });
-        write!(section, "{}\n### Missed targets\n\n{missed}", every.untitled())?;
-        Ok(Self { lost, missed, section })
-    }
+/// What the tables say of losses, as a section of the report.
+fn losses(tables: &[&Table]) -> Result<String, fmt::Error> {
+    let mut all: Vec<Row<'_>> = tables.iter().flat_map(|table| rows(table)).collect();
+    all.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+    let mut section = format!("## Where the wheel loses\n\n{}\n### Every loss\n\n", lost(&all)?);
+    let header = ["times worse", "what", "ours", "than", "in the table"];
+    let every = all.iter().filter(|row| row.is_lost()).fold(Table::new("", header), |table, row| {
+        table.row([&*number(row.ratio), &row.what, row.ours, row.rival, row.table])
+    });
+    write!(section, "{}\n{}\n\n{}", every.untitled(), Titles::MISSED, missed_targets(tables)?)?;
+    Ok(section)
 }
 
 /// All losses beside tokio, and the worst of each other table. `all` begins with the worst.
@@ -316,7 +248,7 @@ fn lost(all: &[Row<'_>]) -> Result<String, fmt::Error> {
     let mut text = format!("Of {compared} comparisons the wheel loses {losses}, and {draws} are draws.\n");
     let (to_tokio, to_others): (Vec<_>, Vec<_>) = lost.partition(|row| row.is_of_tokio());
 
-    writeln!(text, "\nBeside tokio and tokio-util, all {} losses:\n", to_tokio.len())?;
+    writeln!(text, "\n{}\n", Titles::LOST_TO_TOKIO)?;
     let table = Table::new("", ["what", "ours", "times worse"]);
     let table =
         to_tokio.iter().fold(table, |table, row| table.row([&*row.what, row.ours, &number(row.ratio)]));
@@ -328,7 +260,7 @@ fn lost(all: &[Row<'_>]) -> Result<String, fmt::Error> {
         seen.push(row.table);
         is_first
     });
-    writeln!(text, "\nBeside other timers and structures, the worst loss in each table of the report:\n")?;
+    writeln!(text, "\n{}\n", Titles::LOST_TO_OTHERS)?;
     let table = Table::new("", ["what", "ours", "times worse", "than"]);
     let table =
         worst.fold(table, |table, row| table.row([&*row.what, row.ours, &number(row.ratio), row.rival]));

@@ -151,8 +151,8 @@ pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::{Saving, SavingSeries};
 pub use store::{
-    Buried, Counts, Failure, Filter, Listing, Near, Page, Phase, Saved, Shown, State, Stored, Taken, Tally,
-    Times, Which,
+    Buried, Counts, Failure, Filter, Histories, Listing, Near, Page, Phase, Saved, Shown, State, Stored,
+    Taken, Tally, Times, Which,
 };
 pub use timingwheel_calendar::{Missed, MissedError};
 /// The client of `PostgresStore`, whose transactions timers are saved in.

@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use crate::clock::Clock;
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, Effects, Ended, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
-    Paused, Picked, Removal, Saved, Settled, Sight, State, Store, Stored, Taken, Tally, ToBegin, Which,
+    Ask, Begun, Buried, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer,
+    Owner, Page, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
+    ToBegin, Which,
 };
 use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
 
@@ -71,6 +72,8 @@ struct Maps {
     moved: HashMap<TimerId, i64>,
     buried: BTreeMap<TimerId, Stored>,
     paused: Paused,
+    histories: Histories,
+    ended: BTreeMap<(String, Place), Shown>,
     epoch: u64,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -113,6 +116,27 @@ impl Lookup for Maps {
 
     fn paused(&self) -> Result<Paused, Infallible> {
         Ok(self.paused.clone())
+    }
+
+    fn histories(&self) -> Result<Histories, Infallible> {
+        Ok(self.histories.clone())
+    }
+
+    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Infallible> {
+        Ok(self.histories.get(kind).copied())
+    }
+
+    fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Infallible> {
+        let mut ended = self.ended.range((kind.to_owned(), from)..).take_while(|((of, _), _)| of == kind);
+        Ok(ended.next().map(|((_, at), ended)| (*at, ended.clone())))
+    }
+
+    fn ended_named(&self, which: &Which) -> Result<Vec<(String, Place)>, Infallible> {
+        let is_it = |timer: &Stored| match which {
+            Which::Id(id) => timer.timer.id == *id,
+            Which::Key(key) => timer.key.as_ref() == Some(key),
+        };
+        Ok(self.ended.iter().filter(|(_, ended)| is_it(&ended.timer)).map(|(at, _)| at.clone()).collect())
     }
 }
 
@@ -171,6 +195,21 @@ impl Tables for Maps {
         } else {
             self.paused.remove(kind);
         }
+        Ok(())
+    }
+
+    fn set_history(&mut self, kind: &str, age: Duration) -> Result<(), Infallible> {
+        self.histories.insert(kind.to_owned(), age);
+        Ok(())
+    }
+
+    fn put_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Infallible> {
+        self.ended.insert((ended.timer.kind.clone(), at), ended.clone());
+        Ok(())
+    }
+
+    fn take_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Infallible> {
+        self.ended.remove(&(ended.timer.kind.clone(), at));
         Ok(())
     }
 

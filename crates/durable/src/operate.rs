@@ -1,13 +1,16 @@
 //! What an operator does: looks at timers, acts on many of them, pauses kinds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::durable::Durable;
 use crate::error::Error;
 use crate::runner::Command;
-use crate::store::{Cursor, Filter, Listing, Look, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which};
+use crate::store::{
+    Cursor, Filter, Histories, Listing, Look, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which,
+};
 
 /// What is done to timers that a [`Filter`] wants.
 ///
@@ -82,7 +85,8 @@ impl Durable {
         Ok(Listing { timers, next: next.map(|after: Cursor| Filter { after: Some(after), ..filter }) })
     }
 
-    /// The timer with this id or key: stored, begun, or buried. Of several that are buried under a key it is the first.
+    /// The timer with this id or key: stored, begun, or buried. Of several that are buried under a key it is the first. If there is
+    /// none, it is the last that has ended, where a [history](Self::keep_history) is kept. [`Filter::only`] finds all of them.
     ///
     /// # Cancel safety
     /// It only reads, and can be called again.
@@ -148,9 +152,11 @@ impl Durable {
         let is_there = |shown: &Shown| {
             let stands = shown.timer.timer.due();
             let is_due = act == Act::RunNow && stands <= now;
-            shown.phase != Phase::Buried
-                && (is_due
-                    || due.is_some_and(|due| Near::new(shown.timer.timer.id(), due) == shown.timer.timer))
+            // Nothing is to be done about what has ended.
+            shown.phase.has_ended()
+                || shown.phase != Phase::Buried
+                    && (is_due
+                        || due.is_some_and(|due| Near::new(shown.timer.timer.id(), due) == shown.timer.timer))
         };
         let (mut acted, limit) = (Acted::default(), filter.limit);
         let mut left = limit;
@@ -232,6 +238,53 @@ impl Durable {
     /// [`Error::Store`].
     pub async fn paused(&self) -> Result<Paused, Error> {
         self.0.store.clone().pause(None).await
+    }
+
+    /// Keeps the timers of a kind for `age` after their end: how each ended, its times, attempts and errors, and which instance ran it.
+    /// `Duration::ZERO` ends that, as it is at first. [`show`](Self::show) and [`look`](Self::look) with [`Filter::history`] find
+    /// them.
+    ///
+    /// The store keeps the setting, and all instances heed it. Set it at each start, or once. An end is noted by the statement that
+    /// makes it, and is as durable. Instances that run delete what is older every five minutes. The page about sizing
+    /// says what this costs in PostgreSQL. A [buried](Phase::Buried) timer is no history before it is deleted.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, it goes on by itself.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use timingwheel_durable::{Durable, Error, Filter, Phase};
+    /// async fn cancelled_today(durable: &Durable) -> Result<(), Error> {
+    ///     let day = Duration::from_secs(86_400);
+    ///     durable.keep_history("cancel-order", day).await?;
+    ///     let cancelled = Filter::history().phase(Phase::Cancelled).from(durable.now() - day);
+    ///     for shown in durable.look(cancelled).await?.timers {
+    ///         println!("{:?} was cancelled at {:?}", shown.timer.key, shown.timer.times.ended);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn keep_history(&self, kind: impl Into<String>, age: Duration) -> Result<(), Error> {
+        let setting = self.0.store.clone().keep_history(kind.into(), age);
+        self.on_its_own(setting).await
+    }
+
+    /// The kinds of which a [history](Self::keep_history) is kept, and for how long.
+    ///
+    /// # Cancel safety
+    /// It only reads, and can be called again.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn histories(&self) -> Result<Histories, Error> {
+        let mut all = self.0.store.clone().histories().await?;
+        all.retain(|_, age| !age.is_zero());
+        Ok(all)
     }
 
     fn sight(&self) -> Sight {

@@ -4,26 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::schedule::{LastRun, Schedule, later};
+use crate::schedule::{LastRun, Schedule, When, later};
 
-/// When the first run is due.
-#[derive(Clone, Copy, Debug)]
-enum First {
-    At(Instant),
-    After(Duration),
-}
-
-impl First {
-    /// At once.
-    const NOW: Self = Self::After(Duration::ZERO);
-
-    fn due(self, now: Instant) -> Instant {
-        match self {
-            Self::At(instant) => instant,
-            Self::After(delay) => later(now, delay),
-        }
-    }
-}
+/// At once.
+const NOW: When = When::After(Duration::ZERO);
 
 /// How a schedule of ours begins.
 macro_rules! starting {
@@ -32,14 +16,14 @@ macro_rules! starting {
             /// The first run is due at `instant`.
             #[must_use]
             pub const fn starting_at(mut self, instant: Instant) -> Self {
-                self.first = Some(First::At(instant));
+                self.first = Some(When::At(instant));
                 self
             }
 
             /// The first run is due `delay` after the job is made.
             #[must_use]
             pub const fn starting_after(mut self, delay: Duration) -> Self {
-                self.first = Some(First::After(delay));
+                self.first = Some(When::After(delay));
                 self
             }
         })*
@@ -75,7 +59,7 @@ starting!(FixedRate, FixedDelay, Backoff);
 #[derive(Clone, Debug)]
 pub struct FixedRate {
     period: Duration,
-    first: Option<First>,
+    first: Option<When>,
     missed_tick_behavior: MissedTickBehavior,
 }
 
@@ -89,7 +73,7 @@ impl FixedRate {
     #[track_caller]
     pub fn new(period: Duration) -> Self {
         assert!(!period.is_zero(), "the period of a fixed rate must be at least 1ns, got {period:?}");
-        Self { period, first: Some(First::NOW), missed_tick_behavior: MissedTickBehavior::default() }
+        Self { period, first: Some(NOW), missed_tick_behavior: MissedTickBehavior::default() }
     }
 
     /// What happens to missed runs. The default is [`MissedTickBehavior::Burst`].
@@ -143,7 +127,7 @@ impl Schedule for FixedRate {
 #[derive(Clone, Copy, Debug)]
 pub struct FixedDelay {
     delay: Duration,
-    first: Option<First>,
+    first: Option<When>,
 }
 
 impl FixedDelay {
@@ -155,7 +139,7 @@ impl FixedDelay {
     /// Never.
     #[must_use]
     pub const fn new(delay: Duration) -> Self {
-        Self { delay, first: Some(First::NOW) }
+        Self { delay, first: Some(NOW) }
     }
 }
 
@@ -198,7 +182,7 @@ impl Schedule for FixedDelay {
 pub struct Backoff {
     wait: Duration,
     cap: Duration,
-    first: Option<First>,
+    first: Option<When>,
     has_jitter: bool,
 }
 
@@ -206,7 +190,7 @@ impl Backoff {
     /// Waits `wait` after the first run, and twice as long after each run as after the one before, up to `cap`.
     #[must_use]
     pub const fn new(wait: Duration, cap: Duration) -> Self {
-        Self { wait, cap, first: Some(First::NOW), has_jitter: false }
+        Self { wait, cap, first: Some(NOW), has_jitter: false }
     }
 
     /// Full jitter: each wait is chosen by chance from zero to what it would be, also where it is capped. So of many that

@@ -85,6 +85,10 @@ impl JobError {
         Self(Kind::Panicked(Mutex::new(Payload(Some(panic)))))
     }
 
+    pub(crate) fn could_not_run(wheel: &TimingWheel, reason: Error) -> Self {
+        Self(Kind::CouldNotRun(Refused::by_wheel(wheel, reason)))
+    }
+
     pub(crate) const fn state(&self) -> JobState {
         match self.0 {
             Kind::Cancelled => JobState::Cancelled,

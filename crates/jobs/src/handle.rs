@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::error::JobError;
 use crate::info::JobInfo;
 use crate::record::AnyJob;
-use crate::schedule::after_now;
+use crate::schedule::When;
 
 /// A job, from [`run_after`](crate::JobsExt::run_after) and its kin, or a [`Repeating`] one from
 /// [`run_by`](crate::JobsExt::run_by) and its kin.
@@ -101,13 +101,13 @@ impl<T> Job<T> {
     /// # }
     /// ```
     pub fn reset(&self, deadline: Instant) -> bool {
-        self.record.clone().reset(deadline, None)
+        self.record.clone().reset(When::At(deadline))
     }
 
     /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) it never runs.
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.record.clone().reset(after_now(self.record.wheel(), after), Some(after))
+        self.record.clone().reset(When::After(after))
     }
 
     /// Cancels the job and returns whether that was in time. Then the job never runs, and this call drops its future. A

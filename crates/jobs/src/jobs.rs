@@ -18,7 +18,7 @@ use crate::caught;
 use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, Join};
 use crate::record::Record;
-use crate::schedule::{MakeRun, Schedule, after_now};
+use crate::schedule::{MakeRun, Schedule, When};
 use crate::table::{Keyed, Listed, ShutDown, Table};
 use crate::task::{First, Once, Repeat, Work};
 
@@ -374,13 +374,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # }
     /// ```
     pub fn reset(&self, key: &(impl Hash + Equivalent<K> + ?Sized), deadline: Instant) -> bool {
-        self.find(key).is_some_and(|job| job.reset(deadline, None))
+        self.find(key).is_some_and(|job| job.reset(When::At(deadline)))
     }
 
     /// Moves the job with this [key](Self#keys) to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) the job never runs.
     pub fn reset_after(&self, key: &(impl Hash + Equivalent<K> + ?Sized), after: Duration) -> bool {
-        self.find(key).is_some_and(|job| job.reset(after_now(&self.wheel, after), Some(after)))
+        self.find(key).is_some_and(|job| job.reset(When::After(after)))
     }
 
     /// All keys, in no particular order, and where their jobs stand now.

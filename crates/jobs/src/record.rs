@@ -34,17 +34,17 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{JobError, Kind, Refused};
+use crate::error::{JobError, Kind};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::lock;
-use crate::schedule::Replanned;
+use crate::schedule::{Replanned, When};
 use crate::table::{Keyed, Table};
 use crate::task::{First, Tell, Unrun, Work, unrun};
 
 /// A job.
 pub(crate) struct Record<K, W: Work> {
-    wheel: TimingWheel,
+    pub(crate) wheel: TimingWheel,
     key: K,
     /// The key's.
     hash: u64,
@@ -56,8 +56,6 @@ pub(crate) struct Record<K, W: Work> {
 
 /// A job whose code is of any type.
 pub(crate) trait AnyJob: Send + Sync {
-    fn wheel(&self) -> &TimingWheel;
-
     fn info(&self) -> JobInfo;
 
     /// Why the job has no output.
@@ -78,9 +76,9 @@ pub(crate) trait AnyJob: Send + Sync {
     /// Cancels a job, and hands its code back if it has not begun.
     fn stop(&self) -> (JobInfo, Option<Unrun>);
 
-    /// Moves the next run for a user, to `after` from now or to an instant. Returns whether that was in time. During a run
-    /// this is the run after it, if the job repeats.
-    fn reset(self: Arc<Self>, to: Instant, after: Option<Duration>) -> bool;
+    /// Moves the next run for a user. Returns whether that was in time. During a run this is the run after it, if the job
+    /// repeats.
+    fn reset(self: Arc<Self>, to: When) -> bool;
 
     /// Changes the schedule's answer, unless the user has moved the run.
     fn replan(self: Arc<Self>, next: Option<Instant>) -> Replanned;
@@ -325,10 +323,11 @@ impl<K: Key, W: Work> Record<K, W> {
         let (mut to, mut answer) = (first, None);
         loop {
             let moved = to.map(|to| (to, self.move_timer(&mut sleep, to)));
-            let mut state = self.lock();
+            let mut locked = self.lock();
+            let state = &mut *locked;
             let Stage::InHand(hand) = &mut state.stage else {
                 // A cancel was first. The timer is dropped without the lock.
-                drop(state);
+                drop(locked);
                 return answer.unwrap_or(true);
             };
             if let Some((made, (polled, expected))) = moved {
@@ -337,7 +336,7 @@ impl<K: Key, W: Work> Record<K, W> {
                 match polled {
                     Polled::Refused(_) => {}
                     Polled::Lost(error) => {
-                        self.end(state, JobState::CouldNotRun, Some(error), true);
+                        self.end(locked, JobState::CouldNotRun, Some(error), true);
                         return false;
                     }
                     polled => {
@@ -348,14 +347,13 @@ impl<K: Key, W: Work> Record<K, W> {
                     }
                 }
             }
-            let Stage::InHand(hand) = &mut state.stage else { unreachable!("it was, under this lock") };
             hand.is_new = false;
             to = hand.to;
             if to.is_some() {
                 continue;
             }
             if mem::take(&mut hand.is_woken) {
-                drop(state);
+                drop(locked);
                 match self.poll(&mut sleep) {
                     Polled::Pending => is_due = false,
                     Polled::Due => is_due = true,
@@ -367,11 +365,11 @@ impl<K: Key, W: Work> Record<K, W> {
                 continue;
             }
             if is_due {
-                self.begin(state);
+                self.begin(locked);
                 return answer.unwrap_or(true);
             }
             state.stage = Stage::Waits(sleep);
-            drop(state);
+            drop(locked);
             // The end of the wheel may have found the timer in hand, and wakes nobody twice.
             let is_lost = self.wheel.is_ended()
                 && self.end_if(|stage| matches!(stage, Stage::Waits(_)), Error::shutdown());
@@ -391,22 +389,13 @@ impl<K: Key, W: Work> Record<K, W> {
 
     /// Moves the timer of a job that waits, or leaves a note of that. Returns whether it was in time.
     fn request(self: &Arc<Self>, mut state: MutexGuard<'_, State<K, W>>, to: Move) -> bool {
-        match &mut state.stage {
-            Stage::InHand(hand) => {
-                hand.to = Some(to);
-                true
-            }
-            Stage::Waits(_) => {
-                let Stage::Waits(sleep) =
-                    mem::replace(&mut state.stage, Stage::in_hand(Some(to), false, false))
-                else {
-                    unreachable!("it was, under this lock")
-                };
-                drop(state);
-                self.put_down(sleep, false, Some(to))
-            }
-            Stage::Queued { .. } | Stage::Runs(_) | Stage::Over { .. } => false,
+        if let Stage::InHand(hand) = &mut state.stage {
+            hand.to = Some(to);
+            return true;
         }
+        let Some(sleep) = state.take_timer(Some(to), false) else { return false };
+        drop(state);
+        self.put_down(sleep, false, Some(to))
     }
 }
 
@@ -429,16 +418,12 @@ impl<K: Key, W: Work> ArcWake for Record<K, W> {
                     });
                 }
             }
-            Stage::Waits(_) => {
-                let Stage::Waits(sleep) = mem::replace(&mut state.stage, Stage::in_hand(None, true, false))
-                else {
-                    unreachable!("it was, under this lock")
-                };
+            Stage::Runs(run) => run.is_woken = true,
+            _ => {
+                let Some(sleep) = state.take_timer(None, true) else { return };
                 drop(state);
                 job.put_down(sleep, false, None);
             }
-            Stage::Runs(run) => run.is_woken = true,
-            Stage::Queued { .. } | Stage::Over { .. } => {}
         }
     }
 }
@@ -465,19 +450,13 @@ impl<K: Key, W: Work> Keyed<K> for Record<K, W> {
 }
 
 impl<K: Key, W: Work> AnyJob for Record<K, W> {
-    fn wheel(&self) -> &TimingWheel {
-        &self.wheel
-    }
-
     fn info(&self) -> JobInfo {
         self.lock().info()
     }
 
     fn error(&self) -> JobError {
         match self.lock().stage {
-            Stage::Over { error: Some(error), .. } => {
-                JobError(Kind::CouldNotRun(Refused::by_wheel(&self.wheel, error)))
-            }
+            Stage::Over { error: Some(error), .. } => JobError::could_not_run(&self.wheel, error),
             _ => JobError(Kind::Cancelled),
         }
     }
@@ -519,13 +498,18 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
         (self.cancel_found(state, false, true).info, code.map(|(work, _)| unrun(work)))
     }
 
-    fn reset(self: Arc<Self>, to: Instant, after: Option<Duration>) -> bool {
+    fn reset(self: Arc<Self>, to: When) -> bool {
+        let (to, may_be_soon) = match to {
+            When::At(instant) => (instant, true),
+            // By the wheel's clock, also for a thread that is within a runtime with a paused one.
+            When::After(delay) => (self.wheel.sleep(delay).deadline(), delay < SOON),
+        };
         let mut state = self.lock();
         if let Stage::Runs(run) = &mut state.stage {
             run.moved = (!run.is_last).then_some(to);
             return !run.is_last;
         }
-        self.request(state, Move { to, is_users: true, may_be_soon: after.is_none_or(|after| after < SOON) })
+        self.request(state, Move { to, is_users: true, may_be_soon })
     }
 
     fn replan(self: Arc<Self>, next: Option<Instant>) -> Replanned {
@@ -554,6 +538,15 @@ impl<K, W: Work> State<K, W> {
             Stage::Runs(run) if run.abort.is_some() && !(W::REPEATS && run.is_last) => Ok(run),
             _ => Err(JobError(Kind::Cancelled)),
         }
+    }
+
+    /// Takes the timer of a job that waits in this thread's hand.
+    fn take_timer(&mut self, to: Option<Move>, is_woken: bool) -> Option<Sleep> {
+        match mem::replace(&mut self.stage, Stage::in_hand(to, is_woken, false)) {
+            Stage::Waits(sleep) => return Some(sleep),
+            other => self.stage = other,
+        }
+        None
     }
 
     fn info(&self) -> JobInfo {

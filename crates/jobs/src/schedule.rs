@@ -3,7 +3,6 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::record::AnyJob;
@@ -146,7 +145,7 @@ pub trait Schedule: Send + 'static {
     ///
     /// # Precision
     /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
-    /// tolerance ([precision](TimingWheel#precision)), whichever is more. See
+    /// tolerance ([precision](timingwheel::TimingWheel#precision)), whichever is more. See
     /// [`Sleep::with_tolerance`](timingwheel::Sleep::with_tolerance).
     ///
     /// # Examples
@@ -226,10 +225,20 @@ impl Schedule for Box<dyn Schedule> {
     }
 }
 
-/// The instant `delay` from now by the wheel's clock, also for a thread that is within a runtime with a paused one; or one
-/// that never comes.
-pub(crate) fn after_now(wheel: &TimingWheel, delay: Duration) -> Instant {
-    wheel.sleep(delay).deadline()
+/// An instant, or a delay from now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    At(Instant),
+    After(Duration),
+}
+
+impl When {
+    pub(crate) fn due(self, now: Instant) -> Instant {
+        match self {
+            Self::At(instant) => instant,
+            Self::After(delay) => later(now, delay),
+        }
+    }
 }
 
 /// 30 years: a time that an [`Instant`] cannot hold is so much later, as tokio has it.

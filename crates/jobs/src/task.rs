@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::caught;
-use crate::error::{JobError, Kind, Refused};
+use crate::error::{JobError, Kind};
 use crate::jobs::Key;
 use crate::record::{AnyJob, Code, Record, timer};
 use crate::schedule::{LastRun, MakeRun, Next, NextRun, PendingRun, Schedule, later};
@@ -169,8 +169,7 @@ pub(crate) struct Task<K: Key, W: Work> {
 impl<K: Key, W: Work> Drop for Task<K, W> {
     fn drop(&mut self) {
         if self.code.is_some() {
-            let ended = Refused::by_wheel(self.record.wheel(), Error::shutdown());
-            self.end(Err(JobError(Kind::CouldNotRun(ended))));
+            self.end(Err(JobError::could_not_run(&self.record.wheel, Error::shutdown())));
         }
     }
 }

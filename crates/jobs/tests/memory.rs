@@ -2,6 +2,9 @@
 //!
 //! One test, alone in its process, because it counts what the whole process allocates.
 
+#[path = "it/limit.rs"]
+mod limit;
+
 use std::alloc::System;
 use std::time::Duration;
 
@@ -29,6 +32,7 @@ fn in_use(region: &Region<'_, System>) -> (f64, f64) {
 
 #[test]
 fn a_job_takes_one_block_and_a_cancelled_one_gives_it_back() {
+    limit::limit_this_test();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let wheel = runtime.block_on(async { TimingWheel::new() });
 

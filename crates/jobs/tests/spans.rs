@@ -3,6 +3,9 @@
 
 #![cfg(feature = "tracing")]
 
+#[path = "it/limit.rs"]
+mod limit;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,6 +74,7 @@ impl Subscriber for Notes {
 
 #[tokio::test(start_paused = true)]
 async fn each_run_is_in_the_span_in_which_its_job_was_made_and_so_is_the_event_of_its_panic() {
+    limit::limit_this_test();
     let notes = Notes::default();
     let _guard = tracing::subscriber::set_default(notes.clone());
     let (wheel, jobs) = (TimingWheel::new(), Jobs::new(&TimingWheel::new()));

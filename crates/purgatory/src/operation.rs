@@ -43,11 +43,9 @@ const RETRIES: usize = 16;
 const MOST_NESTED: usize = 16;
 
 thread_local! {
-    /// How many conditions this thread is trying.
-    static NESTED: Cell<usize> = const { Cell::new(0) };
-    /// Which operation this thread is trying the condition of, by its address, so that a condition that checks its own key
-    /// is told apart. Where a condition checks others, the innermost.
-    static TRYING: Cell<usize> = const { Cell::new(0) };
+    /// How many conditions this thread is trying, one within the other, and the address of the innermost operation, by which a
+    /// condition that checks its own key is told apart.
+    static TRYING: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
 /// How an operation ended, or the panic of its condition.
@@ -110,7 +108,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             open.again |= match end {
                 // A condition that checks its own key means the others. loom runs all threads of a model on one, and no
                 // condition of a model checks.
-                None => cfg!(all(test, loom)) || TRYING.get() != ptr::from_ref(self).addr(),
+                None => cfg!(all(test, loom)) || TRYING.get().1 != ptr::from_ref(self).addr(),
                 // What held before the deadline has not failed, though the thread may have looked before that.
                 Some(end) => end != WatchError::Cancelled,
             };
@@ -124,11 +122,10 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     pub(crate) fn run(&self, mut condition: F, end: Option<WatchError>) -> Option<Outcome<T>> {
         let mut tries = 0;
         let outcome = loop {
-            let before = (TRYING.replace(ptr::from_ref(self).addr()), NESTED.get());
-            NESTED.set(before.1 + 1);
+            let before = TRYING.get();
+            TRYING.set((before.0 + 1, ptr::from_ref(self).addr()));
             let tried = catch_unwind(AssertUnwindSafe(&mut condition));
-            TRYING.set(before.0);
-            NESTED.set(before.1);
+            TRYING.set(before);
             match tried {
                 Ok(None) => {}
                 Ok(Some(output)) => break Ok(Ok(output)),
@@ -194,7 +191,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
 
     fn check(&self, end: Option<WatchError>) -> bool {
         // loom runs all threads of a model on one, so the count would be wrong.
-        if !cfg!(all(test, loom)) && NESTED.get() >= MOST_NESTED {
+        if !cfg!(all(test, loom)) && TRYING.get().0 >= MOST_NESTED {
             self.ask();
             return false;
         }

@@ -235,7 +235,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     ///
     /// A condition may check, its own key too. Within 16 conditions that check, a check leaves the operations to their
     /// tasks. An operation that nobody has polled is then tried at its first poll. Each check looks at all operations under
-    /// its key. So where many wait under one key, let the task check after its `.await`, and not the condition.
+    /// its key. So if each of n conditions checks the key under which all n wait, this takes n²/2 looks. Where many wait
+    /// under one key, let the task check after its `.await`, and not the condition.
     ///
     /// # Panics
     /// Only if hashing or comparing keys does. A condition that panics is dropped, and whoever awaits the operation gets

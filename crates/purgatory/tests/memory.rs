@@ -2,6 +2,9 @@
 //!
 //! One test, alone in its process, because it counts what the process holds.
 
+#[path = "../../jobs/tests/it/limit.rs"]
+mod limit;
+
 use std::alloc::System;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +18,7 @@ use timingwheel_purgatory::Watch;
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const OPERATIONS: u64 = 1_000_000;
+const OPERATIONS: u64 = 100_000;
 /// Pending at a time.
 const AT_A_TIME: usize = 100;
 /// Pending at a time at the end.
@@ -41,7 +44,8 @@ fn watch(purgatory: &Purgatory<u64>, key: u64) -> Watch<Box<[u8]>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked() {
+async fn operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked() {
+    limit::limit_this_test();
     let purgatory = Purgatory::new(&TimingWheel::new());
     let before = held();
     let one = watch(&purgatory, 0);

@@ -94,6 +94,7 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored> {
         made: time("made_ms"),
         begun: time("begun_ms").filter(|_| has_begun),
         buried: time("buried_ms"),
+        ended: time("ended_ms"),
     };
     Ok(Stored {
         timer,

@@ -1,6 +1,8 @@
 //! Looks at timers by a filter, acts on many of them, and pauses. The state of a timer is reckoned by `phase_of` in
 //! `sql/migration_3.sql`.
 
+use std::time::Duration;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -10,10 +12,10 @@ use super::convert::{
     attempts, column, get, id, last_number, near, number, readable, standing, stored, unknown,
 };
 use super::{Inner, PostgresError, Result};
-use crate::id::{Place, millis};
+use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Buried, Cursor, Effects, Filter, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown,
-    State, Stored, Tally,
+    Buried, Cursor, Effects, Filter, Histories, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked,
+    Shown, State, Stored, Tally,
 };
 
 /// What decides about phases, once for a statement.
@@ -22,6 +24,8 @@ const KNOWN: &str = "with known as ( \
             array(select unnest(kinds) from timingwheel.instances where works) as handled, \
             (select paused from timingwheel.format) as paused, timingwheel.now_ms() as now \
     )";
+
+const NEWEST: &str = "order by ended_ms desc limit 100";
 
 const PHASE_OF: &str =
     "timingwheel.phase_of(begun_by, attempts, due_ms, kind, k.now, k.alive, k.handled, k.paused)";
@@ -34,6 +38,25 @@ fn statement(part: Part, by_key: Option<bool>) -> String {
     let (all, of_each) =
         ("select * from timingwheel.timers where", "row_number() over (order by due_ms, number)");
     let (source, phase, at) = match (part, by_key) {
+        (Part::Ended, by_key) => {
+            let of = "select m.*, m.ended_ms as due_ms, false as ending, 0 as version";
+            let source = match by_key {
+                None => format!(
+                    "select e.* from (select key as kind from timingwheel.format f, jsonb_object_keys(f.histories) key \
+                        where $5::text is null or key = $5) k cross join lateral ( \
+                        {of}, row_number() over (order by ended_ms, number) = $10 as is_full from timingwheel.ended m \
+                        where m.kind = k.kind and (ended_ms, number) > ($1, $2) and ended_ms < $4 \
+                        order by m.kind, ended_ms, number limit $10) e"
+                ),
+                Some(true) => {
+                    format!("{of}, false as is_full from timingwheel.ended m where key = $8 {NEWEST}")
+                }
+                Some(false) => format!(
+                    "{of}, false as is_full from timingwheel.ended m where number = $2 and first_ms = $1 {NEWEST}"
+                ),
+            };
+            (source, "s.how", "s.ended_ms")
+        }
         (Part::Buried, by_key) => {
             let source = match by_key {
                 None => "(first_ms, number) > ($1, $2) order by first_ms, number limit $10",
@@ -90,7 +113,7 @@ async fn page(inner: &Inner, filter: &Filter, part: Part, after: Place, limit: u
     }
     let from = filter.from.map_or(i64::MIN, millis);
     let until = filter.until.map_or(i64::MAX, millis);
-    if part == Part::Standing && filter.which.is_none() && due < from {
+    if part != Part::Buried && filter.which.is_none() && due < from {
         (due, number) = (from.saturating_sub(1), i64::MAX);
     }
     let (kind, prefix) = (filter.kind.as_deref().map(readable), filter.key_prefix.as_deref().map(readable));
@@ -101,7 +124,13 @@ async fn page(inner: &Inner, filter: &Filter, part: Part, after: Place, limit: u
     // Where all timers are wanted, the page is mostly full with this.
     let wants_some = kind.is_some() || prefix.is_some() || filter.phase.is_some();
     let least = (limit.saturating_mul(4) / shards + 4).min(i64::from(PASSED) / shards);
-    let of_each = if wants_some || part == Part::Buried { i64::from(PASSED) / shards } else { least };
+    let of_each = match part {
+        // Of each kind.
+        Part::Ended if kind.is_none() => i64::from(PASSED) / 8,
+        Part::Ended => i64::from(PASSED),
+        _ if wants_some || part == Part::Buried => i64::from(PASSED) / shards,
+        _ => least,
+    };
     let parameters: [Parameter<'_>; 10] = [
         (&due, Type::INT8),
         (&number, Type::INT8),
@@ -128,6 +157,9 @@ pub(super) async fn look(inner: &Inner, Look { filter, .. }: &Look) -> Result<Lo
                     found.push(shown(inner, row, part)?);
                 }
             }
+        }
+        for row in page(inner, filter, Part::Ended, Place::FIRST, usize::from(PASSED)).await?.iter().rev() {
+            found.push(shown(inner, row, Part::Ended)?);
         }
         return Ok((found, None));
     }
@@ -172,6 +204,7 @@ fn shown(inner: &Inner, row: &Row, part: Part) -> Result<Shown> {
         Part::Buried => {
             get(row, "reason").and_then(|reason| stored(row, id.into(), State::Buried(Buried { reason })))
         }
+        Part::Ended => ended(row, id),
         _ => standing(row),
     };
     let damage = read.as_ref().err().map(ToString::to_string);
@@ -188,8 +221,22 @@ fn shown(inner: &Inner, row: &Row, part: Part) -> Result<Shown> {
         }
     };
     let mut shown = Shown::new(timer, phase);
-    (shown.instance, shown.damage) = (get(row, "instance")?, damage);
+    (shown.instance, shown.damage) =
+        (get(row, if part == Part::Ended { "run_by" } else { "instance" })?, damage);
     Ok(shown)
+}
+
+fn ended(row: &Row, id: TimerId) -> Result<Stored> {
+    let timer = near(get(row, "was_due_ms")?, id.due_ms, number(id));
+    let (reason, begun_by): (Option<String>, Option<i64>) = (get(row, "reason")?, get(row, "begun_by")?);
+    let state = match (reason, begun_by) {
+        (Some(reason), _) => State::Buried(Buried { reason }),
+        (None, Some(epoch)) => {
+            State::Begun { epoch: epoch.cast_unsigned(), attempt: attempts(get(row, "attempts")?) }
+        }
+        (None, None) => State::Stored,
+    };
+    stored(row, timer, state)
 }
 
 /// Of a table with more pages than this, as many are counted.
@@ -254,4 +301,27 @@ pub(super) async fn pause(connections: &Connections, change: Option<(String, boo
         }
     };
     Ok(get::<Vec<String>>(super::only(&rows)?, "paused")?.into_iter().collect())
+}
+
+pub(super) async fn keep_history(connections: &Connections, kind: &str, age: Duration) -> Result<()> {
+    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    let statement =
+        "update timingwheel.format f set histories = f.histories || jsonb_build_object($1::text, $2::bigint)";
+    connections.ask(statement, &[(&readable(kind), Type::TEXT), (&age, Type::INT8)]).await.map(drop)
+}
+
+pub(super) async fn histories(connections: &Connections) -> Result<Histories> {
+    let statement =
+        "select key, value::bigint as age from timingwheel.format f, jsonb_each_text(f.histories)";
+    let rows = connections.ask(statement, &[]).await?;
+    rows.iter()
+        .map(|row| Ok((get(row, "key")?, Duration::from_millis(get::<i64>(row, "age")?.unsigned_abs()))))
+        .collect()
+}
+
+pub(super) async fn prune(connections: &Connections, most: usize) -> Result<usize> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows =
+        connections.ask("select timingwheel.prune_history($1) as pruned", &[(&most, Type::INT8)]).await?;
+    Ok(usize::try_from(get::<i64>(super::only(&rows)?, "pruned")?).unwrap_or(0))
 }

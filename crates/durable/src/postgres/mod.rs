@@ -38,9 +38,9 @@ use tokio_postgres::{Row, Socket};
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Effects, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Overdue,
-    Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
-    ToBegin, Which,
+    Ask, Begun, Counts, Effects, Ended, Hint, Histories, Kinds, Loaded, Look, Looked, Move, Near, NewTimer,
+    Overdue, Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken,
+    Tally, ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -285,6 +285,18 @@ impl Store for PostgresStore {
 
     async fn pause(&self, change: Option<(String, bool)>) -> Result<Paused> {
         look::pause(&self.0.connections, change).await
+    }
+
+    async fn keep_history(&self, kind: String, age: Duration) -> Result<()> {
+        look::keep_history(&self.0.connections, &kind, age).await
+    }
+
+    async fn histories(&self) -> Result<Histories> {
+        look::histories(&self.0.connections).await
+    }
+
+    async fn prune(&self, most: usize) -> Result<usize> {
+        look::prune(&self.0.connections, most).await
     }
 
     fn damaged(&self) -> u64 {

@@ -224,13 +224,14 @@ impl Schema {
 }
 
 /// The newest format that this version knows.
-pub(super) const KNOWN: i32 = 3;
+pub(super) const KNOWN: i32 = 4;
 
 /// From each format to the next.
 pub(super) const MIGRATIONS: [&str; KNOWN as usize] = [
     include_str!("sql/migration_1.sql"),
     include_str!("sql/migration_2.sql"),
     include_str!("sql/migration_3.sql"),
+    include_str!("sql/migration_4.sql"),
 ];
 
 /// Of the newest format. They replace those of any other.

@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::id::TimerId;
 use crate::store::{
-    Ask, Begun, Counts, Effects, Ended, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page, Paused,
-    Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
+    Ask, Begun, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
+    Paused, Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
 };
 use crate::tables::ReadTables;
 pub use error::RedbError;

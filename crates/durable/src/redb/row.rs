@@ -209,7 +209,7 @@ mod tests {
             ending: true,
             version: 5,
             state: State::Stored,
-            times: Times { made: Some(timestamp(-9)), begun: None, buried: Some(timestamp(7)) },
+            times: Times { made: Some(timestamp(-9)), begun: None, buried: Some(timestamp(7)), ended: None },
         }
     }
 

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use redb::{
@@ -18,11 +19,11 @@ use redb::{
 use super::row::{HeadView, RowError};
 use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId, floor_millis, timestamp};
-use crate::store::{Buried, Counts, NewTimer, Paused, Phase, Shown, State, Stored};
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
+use crate::store::{Buried, Counts, Histories, NewTimer, Paused, Phase, Shown, State, Stored, Which};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables, shown};
 
 /// The newest format of a file that this version knows, and the one that it writes.
-pub(super) const FORMAT: u64 = 3;
+pub(super) const FORMAT: u64 = 4;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Stored and begun timers, by their places.
@@ -45,10 +46,44 @@ const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("b
 const BURIED_KEYS: TableDefinition<'_, (&str, u128), ()> = TableDefinition::new("buried keys");
 /// Kinds that are paused.
 const PAUSED: TableDefinition<'_, &str, ()> = TableDefinition::new("paused");
+/// For how many milliseconds ended timers of a kind are kept.
+const HISTORIES: TableDefinition<'_, &str, u64> = TableDefinition::new("histories");
+/// Ended timers, by their kinds and by the places that stand for the times of their ends.
+const ENDED: TableDefinition<'_, (&str, u128), Past> = TableDefinition::new("ended");
+/// The kinds of ended timers, by their [names](name) and places.
+const ENDED_NAMES: TableDefinition<'_, (&str, u128), &str> = TableDefinition::new("names of ended");
 /// Bytes that could not be read, by their place, and whether they stood among the buried timers.
 const DAMAGED: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
 
 type Begun = (u64, u32, i64);
+
+/// An ended timer: how it ended, where it stood, its attempt if one was under way, why it was buried, and its row.
+type Past = (&'static str, u128, Option<Begun>, Option<&'static str>, &'static [u8]);
+
+/// A key or an id as one text.
+fn name(which: &Which) -> String {
+    match which {
+        Which::Id(id) => format!("id {id}"),
+        Which::Key(key) => format!("key {key}"),
+    }
+}
+
+fn names(timer: &Stored) -> impl Iterator<Item = Which> {
+    [Which::Id(timer.timer.id)].into_iter().chain(timer.key.clone().map(Which::Key))
+}
+
+/// A damaged one is passed: it runs no more.
+fn past(
+    at: u128,
+    (phase, place, attempt, reason, bytes): (&str, u128, Option<Begun>, Option<&str>, &[u8]),
+) -> Option<Shown> {
+    let mut row = Stored::from_bytes(place, bytes).ok()?;
+    row.times.ended = Some(Place::from_number(at).due());
+    if let Some(reason) = reason {
+        row.state = State::Buried(Buried { reason: reason.to_owned() });
+    }
+    Some(Shown::new(shown(row, attempt.map(begun_by)), phase.parse().ok()?))
+}
 
 fn begun_by((epoch, number, at): Begun) -> BegunBy {
     BegunBy { epoch, number, at: (at != i64::MIN).then(|| timestamp(at)) }
@@ -95,6 +130,9 @@ macro_rules! maps {
             buried: $table<$($of,)? u128, (&'static str, &'static [u8])>,
             buried_keys: $table<$($of,)? (&'static str, u128), ()>,
             paused: $table<$($of,)? &'static str, ()>,
+            histories: $table<$($of,)? &'static str, u64>,
+            ended: $table<$($of,)? (&'static str, u128), Past>,
+            ended_names: $table<$($of,)? (&'static str, u128), &'static str>,
             damaged_rows: $table<$($of,)? (bool, u128), &'static [u8]>,
             damaged: RefCell<Damaged>,
             now: Option<Timestamp>,
@@ -113,6 +151,9 @@ macro_rules! maps {
                     buried: transaction.open_table(BURIED)?,
                     buried_keys: transaction.open_table(BURIED_KEYS)?,
                     paused: transaction.open_table(PAUSED)?,
+                    histories: transaction.open_table(HISTORIES)?,
+                    ended: transaction.open_table(ENDED)?,
+                    ended_names: transaction.open_table(ENDED_NAMES)?,
                     damaged_rows: transaction.open_table(DAMAGED)?,
                     damaged: RefCell::default(),
                     now,
@@ -273,6 +314,43 @@ macro_rules! lookup {
             fn paused(&self) -> Result<Paused> {
                 self.paused.iter()?.map(|entry| Ok(entry?.0.value().to_owned())).collect()
             }
+
+            fn histories(&self) -> Result<Histories> {
+                let entries = ReadableTable::iter(&self.histories)?;
+                entries
+                    .map(|entry| {
+                        let (kind, age) = entry?;
+                        Ok((kind.value().to_owned(), Duration::from_millis(age.value())))
+                    })
+                    .collect()
+            }
+
+            fn history_of(&self, kind: &str) -> Result<Option<Duration>> {
+                let age = ReadableTable::get(&self.histories, kind)?;
+                Ok(age.map(|age| Duration::from_millis(age.value())))
+            }
+
+            fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>> {
+                for entry in ReadableTable::range(&self.ended, (kind, from.to_number())..=(kind, u128::MAX))? {
+                    let (key, value) = entry?;
+                    let at = key.value().1;
+                    if let Some(shown) = past(at, value.value()) {
+                        return Ok(Some((Place::from_number(at), shown)));
+                    }
+                }
+                Ok(None)
+            }
+
+            fn ended_named(&self, which: &Which) -> Result<Vec<(String, Place)>> {
+                let name = name(which);
+                let named = ReadableTable::range(&self.ended_names, (&*name, 0)..=(&*name, u128::MAX))?;
+                named
+                    .map(|entry| {
+                        let (of, kind) = entry?;
+                        Ok((kind.value().to_owned(), Place::from_number(of.value().1)))
+                    })
+                    .collect()
+            }
         })*
     };
 }
@@ -380,6 +458,40 @@ impl Tables for RedbTables<'_> {
             self.paused.insert(kind, ())?;
         } else {
             self.paused.remove(kind)?;
+        }
+        Ok(())
+    }
+
+    fn set_history(&mut self, kind: &str, age: Duration) -> Result<()> {
+        self.histories.insert(kind, u64::try_from(age.as_millis()).unwrap_or(u64::MAX))?;
+        Ok(())
+    }
+
+    fn put_ended(&mut self, at: Place, Shown { timer, phase, .. }: &Shown) -> Result<()> {
+        let (at, place) = (at.to_number(), timer.timer.place().to_number());
+        let attempt = match timer.state {
+            State::Begun { epoch, attempt: number } => {
+                Some(begun(BegunBy { epoch, number, at: timer.times.begun }))
+            }
+            _ => None,
+        };
+        let reason = match &timer.state {
+            State::Buried(Buried { reason }) => Some(reason.as_str()),
+            _ => None,
+        };
+        let (kind, bytes) = (timer.kind.as_str(), timer.to_bytes(place));
+        self.ended.insert((kind, at), (phase.name(), place, attempt, reason, bytes.as_slice()))?;
+        for which in names(timer) {
+            self.ended_names.insert((name(&which).as_str(), at), kind)?;
+        }
+        Ok(())
+    }
+
+    fn take_ended(&mut self, at: Place, Shown { timer, .. }: &Shown) -> Result<()> {
+        let at = at.to_number();
+        self.ended.remove((timer.kind.as_str(), at))?;
+        for which in names(timer) {
+            self.ended_names.remove((name(&which).as_str(), at))?;
         }
         Ok(())
     }

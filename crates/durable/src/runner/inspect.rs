@@ -1,5 +1,5 @@
 //! Inspections: looks through the store now and then for runs that their rule would no longer plan, and for timers whose kind has
-//! no handler. Nothing else would notice these.
+//! no handler. Nothing else would notice these. Old history is deleted then, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,9 @@ const LATE: SignedDuration = SignedDuration::from_mins(2);
 
 /// How many series are asked for at a time.
 const PAGE: usize = 1_000;
+
+/// How many ended timers are deleted at a time.
+const PRUNED: usize = 5_000;
 
 pub(super) struct Inspections {
     series_at: Instant,
@@ -140,7 +143,13 @@ impl Runner {
 impl Inspection {
     async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
         let planned_anew = if looks_at_series { self.look_at_series().await? } else { Vec::new() };
-        Ok((planned_anew, self.unhandled().await?))
+        let found = (planned_anew, self.unhandled().await?);
+        let is_kept = !self.store.clone().histories().await?.is_empty();
+        while is_kept
+            && !self.is_stopping.load(Ordering::Acquire)
+            && self.store.clone().prune(PRUNED).await? == PRUNED
+        {}
+        Ok(found)
     }
 
     /// The runs that were planned anew.

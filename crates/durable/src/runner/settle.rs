@@ -40,6 +40,10 @@ pub(crate) enum End {
 /// If the store refuses how a timer ended, it is buried for a reason that begins like this.
 const UNSTORED: &str = "its end cannot be stored: ";
 
+/// Why runs of a series did not happen.
+const MISSED: &str = "it was missed";
+const ANEW: &str = "it was planned anew";
+
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
@@ -132,14 +136,21 @@ impl Runner {
             Change::Put(Put { timer, series: series.cloned(), attempts, error })
         };
         match end {
-            End::Done => self.next(attempt).map_or(Change::Delete, Change::Put),
+            End::Done => self.next(attempt).map_or(Change::Delete, |mut next| {
+                next.error = (!was_called).then(|| MISSED.to_owned());
+                Change::Put(next)
+            }),
             End::Bury(reason) => {
                 Change::Bury { reason: reason.clone(), was_called: *was_called, next: self.next(attempt) }
             }
             // It was cancelled: nothing follows.
             End::Again { .. } | End::GiveBack(_) | End::Anew if is_ending => Change::Delete,
             End::Again { due, error, counts } => put(Near::new(timer.id(), *due), *counts, error.clone()),
-            End::Anew => self.planned_anew(attempt).map_or_else(|| put(timer, false, None), Change::Put),
+            End::Anew => {
+                let anew = self.planned_anew(attempt);
+                let anew = anew.map(|put| Put { error: Some(ANEW.to_owned()), ..put });
+                anew.map_or_else(|| put(timer, false, None), Change::Put)
+            }
             End::GiveBack(_) => put(timer, false, None),
         }
     }
@@ -352,7 +363,7 @@ impl Runner {
             Change::Bury { reason, .. } => {
                 self.shared.events.buried(id, kind, key.as_deref(), *attempts, loggable(reason));
             }
-            Change::Put(Put { error: Some(error), .. }) => {
+            Change::Put(Put { error: Some(error), .. }) if *was_called => {
                 self.shared.events.retried(id, *attempts, loggable(error));
             }
             Change::Delete if !was_called && *end != End::Done => self.shared.events.removed(id),

@@ -214,6 +214,8 @@ pub struct Times {
     pub begun: Option<Timestamp>,
     /// It was buried.
     pub buried: Option<Timestamp>,
+    /// It has ended. Such a timer is [history](crate::Durable::keep_history).
+    pub ended: Option<Timestamp>,
 }
 
 /// The state of a timer.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -29,10 +30,21 @@ pub enum Phase {
     Buried,
     /// It cannot be read. [`Shown::damage`] says why.
     Damaged,
+    /// It has ended: its handler has answered [`Done`](crate::Answer::Done). Or it was the last run of its series, and was missed.
+    /// This phase and those below are seen where a [history](crate::Durable::keep_history) is kept.
+    Done,
+    /// It has ended: it was cancelled, before or during an attempt.
+    Cancelled,
+    /// It has ended: a save under its key has put another one in its place.
+    Replaced,
+    /// It has ended: it was a run that its series has missed or planned anew, and its handler was not called.
+    Skipped,
+    /// It has ended: it was buried, and somebody has deleted it.
+    Failed,
 }
 
 impl Phase {
-    const ALL: [(Self, &'static str); 8] = [
+    const ALL: [(Self, &'static str); 13] = [
         (Self::Waiting, "waiting"),
         (Self::Retrying, "retrying"),
         (Self::Due, "due"),
@@ -41,7 +53,18 @@ impl Phase {
         (Self::Running, "running"),
         (Self::Buried, "buried"),
         (Self::Damaged, "damaged"),
+        (Self::Done, "done"),
+        (Self::Cancelled, "cancelled"),
+        (Self::Replaced, "replaced"),
+        (Self::Skipped, "skipped"),
+        (Self::Failed, "failed"),
     ];
+
+    /// Whether a timer in this phase is history.
+    #[must_use]
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Cancelled | Self::Replaced | Self::Skipped | Self::Failed)
+    }
 
     /// Its name, as in the SQL view.
     #[must_use]
@@ -89,6 +112,7 @@ pub struct Filter {
     pub(crate) key_prefix: Option<String>,
     pub(crate) from: Option<Timestamp>,
     pub(crate) until: Option<Timestamp>,
+    pub(crate) is_of_history: bool,
     pub(crate) limit: usize,
     pub(crate) after: Option<Cursor>,
 }
@@ -102,6 +126,7 @@ impl Default for Filter {
             key_prefix: None,
             from: None,
             until: None,
+            is_of_history: false,
             limit: 100,
             after: None,
         }
@@ -109,12 +134,18 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// All timers, a hundred at a time.
+    /// All timers that have not ended, a hundred at a time.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The timer of this id or key, and buried ones of the key.
+    /// All timers that have ended, of kinds of which a [history](crate::Durable::keep_history) is kept. A hundred at a time, in the
+    /// order in which they have ended.
+    pub fn history() -> Self {
+        Self { is_of_history: true, ..Self::default() }
+    }
+
+    /// The timer of this id or key, buried ones of the key, and the last hundred that have ended.
     pub fn only(which: impl Into<Which>) -> Self {
         Self { which: Some(which.into()), limit: usize::MAX, ..Self::default() }
     }
@@ -137,13 +168,13 @@ impl Filter {
         self
     }
 
-    /// Those that are due then or later. Of buried ones, those that were buried then or later.
+    /// Those that are due then or later. Of buried ones, those that were buried then or later, and so with ended ones.
     pub fn from(mut self, from: Timestamp) -> Self {
         self.from = Some(from);
         self
     }
 
-    /// Those that are due before then. Of buried ones, those that were buried before then.
+    /// Those that are due before then. Of buried ones, those that were buried before then, and so with ended ones.
     pub fn before(mut self, until: Timestamp) -> Self {
         self.until = Some(until);
         self
@@ -160,6 +191,7 @@ impl Filter {
         let part = match self.phase {
             Some(Phase::Buried) => Part::Buried,
             Some(Phase::Damaged) => Part::Damaged,
+            phase if self.is_of_history || phase.is_some_and(Phase::has_ended) => Part::Ended,
             _ => Part::Standing,
         };
         self.after.unwrap_or(Cursor { part, after: Place::FIRST })
@@ -182,7 +214,7 @@ impl Filter {
 
     pub(crate) fn wants(&self, shown: &Shown) -> bool {
         let Shown { timer, phase, .. } = shown;
-        let at = timer.times.buried.map_or(timer.timer.due_ms, millis);
+        let at = timer.times.ended.or(timer.times.buried).map_or(timer.timer.due_ms, millis);
         let key = timer.key.as_deref().unwrap_or_default();
         self.phase.is_none_or(|wanted| wanted == *phase)
             && self.wants_kind(&timer.kind)
@@ -201,6 +233,8 @@ pub enum Part {
     Buried,
     /// What could not be read, where it is put aside.
     Damaged,
+    /// Timers that have ended, by the time when they did.
+    Ended,
 }
 
 /// Where a page ended.
@@ -238,6 +272,12 @@ pub(crate) const PASSED: u16 = 2_500;
 
 /// The kinds that are paused.
 pub type Paused = BTreeSet<String>;
+
+/// The kinds whose ended timers are kept, and for how long.
+pub type Histories = BTreeMap<String, Duration>;
+
+/// How many of the ended timers of a name are told.
+pub(crate) const LAST_ENDED: u8 = 100;
 
 impl Sight {
     /// The phase of a timer that can be read, in a store with one owner at a time.
@@ -283,8 +323,8 @@ impl Shown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// The timers: stored and begun ones in the order of their due times, then buried ones in the order of their ids. There
-    /// may be fewer than the limit, or none, although more follow: a page looks at 2,500 timers at the most.
+    /// The timers: stored and begun ones in the order of their due times, then buried ones in the order of their ids. Ended ones
+    /// stand in the order in which they have ended. There may be fewer than the limit, or none, although more follow: a page looks at 2,500 timers at the most.
     pub timers: Vec<Shown>,
     /// The filter of the next page. `None` if this is the last one.
     pub next: Option<Filter>,

@@ -19,10 +19,11 @@ pub use answers::{
     Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Overdue, Removal, Renewed, Saved, Settled,
     Standing, State, Stored, Taken, Times,
 };
-pub(crate) use look::PASSED;
 pub use look::{
-    Cursor, Effects, Filter, Listing, Look, Looked, Part, Paused, Phase, Picked, Shown, Sight, Tally,
+    Cursor, Effects, Filter, Histories, Listing, Look, Looked, Part, Paused, Phase, Picked, Shown, Sight,
+    Tally,
 };
+pub(crate) use look::{LAST_ENDED, PASSED};
 pub use questions::{
     Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
 };
@@ -222,6 +223,27 @@ pub trait Store: Send + Sync + 'static {
         std::future::ready(Ok(Paused::new()))
     }
 
+    /// Keeps timers of a kind for so long after their end; no longer, if the time is zero.
+    fn keep_history(
+        &self,
+        kind: String,
+        age: Duration,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = (kind, age);
+        std::future::ready(Ok(()))
+    }
+
+    /// For how long ended timers are [kept](Self::keep_history), of each kind of which that was ever set.
+    fn histories(&self) -> impl Future<Output = Result<Histories, Self::Error>> + Send {
+        std::future::ready(Ok(Histories::new()))
+    }
+
+    /// Deletes so many ended timers at the most, of those that are older than is [kept](Self::keep_history). Returns how many.
+    fn prune(&self, most: usize) -> impl Future<Output = Result<usize, Self::Error>> + Send {
+        let _ = most;
+        std::future::ready(Ok(0))
+    }
+
     /// The clock for the times of [`Times`] and [`Failure::at`], where the store has none of its own.
     fn set_clock(&self, clock: Arc<dyn Clock>) {
         let _ = clock;
@@ -356,5 +378,8 @@ erased! {
         tally(sight: Sight) -> Tally;
         act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
         pause(change: Option<(String, bool)>) -> Paused;
+        keep_history(kind: String, age: Duration) -> ();
+        histories() -> Histories;
+        prune(most: usize) -> usize;
     }
 }

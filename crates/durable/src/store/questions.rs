@@ -174,7 +174,7 @@ pub struct Put {
     pub series: Option<Series>,
     /// How many attempts count.
     pub attempts: u32,
-    /// Why the attempt failed, if it did. Stores keep the last ten.
+    /// Why the attempt failed, if it did. Stores keep the last ten. With another name: why this run did not happen.
     pub error: Option<String>,
 }
 

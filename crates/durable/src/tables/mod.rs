@@ -1,17 +1,22 @@
 //! The meaning of each call of a store, over five maps and the number of the owner. It is pure, and fits any store that runs one
 //! writing transaction at a time.
 
+mod ended;
 mod reads;
 mod together;
 
 use jiff::Timestamp;
+use std::time::Duration;
+
+use ended::note_ended;
+pub(crate) use ended::{histories, keep_history, prune};
 pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load, look, tally};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Change, Effects, Ended, Failure, Move, Near, NewTimer, Owner, Paused, Picked, Put, Removal, Saved,
-    Settled, State, Stored, Taken, ToBegin, Which,
+    Begun, Change, Effects, Ended, Failure, Histories, Move, Near, NewTimer, Owner, Paused, Phase, Picked,
+    Put, Removal, Saved, Settled, Shown, State, Stored, Taken, ToBegin, Which,
 };
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
@@ -43,6 +48,14 @@ pub(crate) trait Lookup {
     /// The buried timers that have this key.
     fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Self::Error>;
     fn paused(&self) -> Result<Paused, Self::Error>;
+
+    /// For how long ended timers are kept, of each kind for which that was ever set.
+    fn histories(&self) -> Result<Histories, Self::Error>;
+    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Self::Error>;
+    /// The first ended timer of a kind at this place or after it. A place here is the time of the end, and a number.
+    fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Self::Error>;
+    /// The kinds and places of ended timers of this name.
+    fn ended_named(&self, which: &Which) -> Result<Vec<(String, Place)>, Self::Error>;
 }
 
 /// The maps and the number of the owner, in one transaction.
@@ -78,6 +91,10 @@ pub(crate) trait Tables: Lookup {
 
     fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<(), Self::Error>;
 
+    fn set_history(&mut self, kind: &str, age: Duration) -> Result<(), Self::Error>;
+    fn put_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Self::Error>;
+    fn take_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Self::Error>;
+
     fn set_epoch(&mut self, epoch: u64) -> Result<(), Self::Error>;
 }
 
@@ -100,6 +117,7 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
         if let Some(mut row) = tables.take(at)? {
             if row.ending {
                 forget(tables, &row)?;
+                note_ended(tables, &row, Some(attempt), Phase::Cancelled)?;
             } else {
                 crash(&mut row, attempt);
                 tables.put(&row)?;
@@ -185,9 +203,10 @@ fn delete_if_over<T: Tables>(tables: &mut T, epoch: u64, row: &Stored) -> Result
     if tables.attempt(at)?.is_some_and(|attempt| attempt.epoch == epoch) {
         return Ok(false);
     }
-    tables.set_attempt(at, None)?;
+    let attempt = tables.set_attempt(at, None)?;
     tables.take(at)?;
     forget(tables, row)?;
+    note_ended(tables, row, attempt, Phase::Cancelled)?;
     Ok(true)
 }
 
@@ -242,6 +261,7 @@ fn take_key<T: Tables>(
     }
     tables.take(dropped.place())?;
     forget(tables, &old)?;
+    note_ended(tables, &old, None, Phase::Replaced)?;
     Ok(if is_over { Saved::Over { dropped: Some(dropped) } } else { Saved::Replaced { id, dropped } })
 }
 
@@ -309,8 +329,17 @@ fn settle_one<T: Tables>(
         return Ok(if is_as_it_was { Settled::Changed(Box::new(shown(row, begun))) } else { Settled::Gone });
     }
     match change {
-        Change::Delete => forget(tables, &row)?,
-        Change::Put(put) => put_back(tables, row, attempt, put)?,
+        Change::Delete => {
+            forget(tables, &row)?;
+            note_ended(tables, &row, begun, if row.ending { Phase::Cancelled } else { Phase::Done })?;
+        }
+        Change::Put(put) => {
+            if begun.is_some() && put.timer.id != row.timer.id {
+                let phase = if put.error.is_some() { Phase::Skipped } else { Phase::Done };
+                note_ended(tables, &row, begun, phase)?;
+            }
+            put_back(tables, row, attempt, put)?;
+        }
         Change::Bury { reason, was_called, next } => {
             row.attempts = attempt.saturating_sub(u32::from(!was_called));
             if was_called {
@@ -351,7 +380,7 @@ fn note(row: &mut Stored, attempt: u32, error: String, at: Option<Timestamp>) {
 pub(crate) fn cancel<T: Tables>(tables: &mut T, which: Which) -> Result<Removal, T::Error> {
     let Some(mut row) = find(tables, &which)? else {
         let buried = find_buried(tables, &which)?;
-        buried.iter().try_for_each(|row| tables.unbury(row))?;
+        buried.iter().try_for_each(|row| delete_buried(tables, row))?;
         return Ok(buried.first().map_or(Removal::NotFound, |row| Removal::Removed(row.timer)));
     };
     if let Some(attempt) = running(tables, &mut row)? {
@@ -364,7 +393,13 @@ pub(crate) fn cancel<T: Tables>(tables: &mut T, which: Which) -> Result<Removal,
     }
     tables.take(row.timer.place())?;
     forget(tables, &row)?;
+    note_ended(tables, &row, None, Phase::Cancelled)?;
     Ok(Removal::Removed(row.timer))
+}
+
+fn delete_buried<T: Tables>(tables: &mut T, row: &Stored) -> Result<(), T::Error> {
+    tables.unbury(row)?;
+    note_ended(tables, row, None, Phase::Failed)
 }
 
 pub(crate) fn reschedule<T: Tables>(tables: &mut T, which: Which, due: Timestamp) -> Result<Move, T::Error> {
@@ -393,7 +428,7 @@ pub(crate) fn unbury<T: Tables>(
     let Some(mut row) = tables.buried_row(id)? else { return Ok(Taken::NotFound) };
     let buried = row.clone();
     let Some(due) = due else {
-        tables.unbury(&row)?;
+        delete_buried(tables, &row)?;
         return Ok(Taken::Deleted);
     };
     // Its series goes on by itself, or is over.
@@ -475,7 +510,7 @@ fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error
 }
 
 /// A timer with its attempt.
-fn shown(mut row: Stored, attempt: Option<BegunBy>) -> Stored {
+pub(crate) fn shown(mut row: Stored, attempt: Option<BegunBy>) -> Stored {
     if let Some(BegunBy { epoch, number, at }) = attempt {
         (row.attempts, row.state) = (number, State::Begun { epoch, attempt: number });
         row.times.begun = at;
@@ -548,6 +583,9 @@ macro_rules! calls {
             read tally(sight: Sight) -> Tally;
             write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
             write pause(change: Option<(String, bool)>) -> Paused;
+            write keep_history(kind: String, age: Duration) -> ();
+            read histories() -> Histories;
+            write prune(most: usize) -> usize;
         }
 
         async fn join(&self, _lease: Duration, _kinds: Kinds) -> Result<Owner, Self::Error> {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Lookup, find, find_buried, shown};
+use super::{Lookup, ended, find, find_buried, shown};
 use crate::id::{Place, TimerId, millis, timestamp};
 use crate::store::{
     self, Ask, Counts, Cursor, Loaded, Look, Looked, Near, Owner, Page, Part, Phase, Shown, Sight, Stored,
@@ -119,8 +119,9 @@ pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::E
             }
             None => None,
         };
-        let found = standing.into_iter().chain(find_buried(tables, which)?);
-        return Ok((found.map(show).filter(|shown| filter.wants(shown)).collect(), None));
+        let found = standing.into_iter().chain(find_buried(tables, which)?).map(show);
+        let found = found.chain(ended::last_of(tables, which)?);
+        return Ok((found.filter(|shown| filter.wants(shown)).collect(), None));
     }
     let (mut found, mut passed, mut stopped) = (Vec::new(), 0_u16, None);
     let mut next = Some(filter.start());
@@ -139,6 +140,10 @@ pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::E
             ControlFlow::Break(())
         };
         match part {
+            Part::Ended => {
+                let (found, last) = ended::page(tables, &filter, after)?;
+                return Ok((found, last.map(|after| Cursor { part, after })));
+            }
             Part::Standing => {
                 let from = filter.from.map_or(i64::MIN, millis);
                 let after = if after.due_ms < from {

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod every_store;
+mod history;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod operate;

@@ -157,21 +157,14 @@ pub struct Ended<K> {
 
 impl<K: Clone> Ended<K> {
     fn new(running: &[Listed<K>], aborts: bool, not_begun: Vec<StoppedJob<K>>) -> Self {
-        let (mut finished_keys, mut aborted_keys) = (Vec::new(), Vec::new());
-        for job in running {
-            if aborts {
-                job.abort();
-            }
-            let keys = if job.is_cut_off() { &mut aborted_keys } else { &mut finished_keys };
-            keys.push(job.key().clone());
+        if aborts {
+            running.iter().for_each(|job| _ = job.abort());
         }
-        Self {
-            finished: finished_keys.len(),
-            aborted: aborted_keys.len(),
-            finished_keys,
-            aborted_keys,
-            not_begun,
-        }
+        let (aborted, finished): (Vec<_>, Vec<_>) = running.iter().partition(|job| job.is_cut_off());
+        let [finished_keys, aborted_keys] =
+            [finished, aborted].map(|jobs| jobs.iter().map(|job| job.key().clone()).collect::<Vec<_>>());
+        let (finished, aborted) = (finished_keys.len(), aborted_keys.len());
+        Self { finished, aborted, finished_keys, aborted_keys, not_begun }
     }
 }
 

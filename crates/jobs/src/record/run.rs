@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Code, Found, MISSED_AFTER, Move, Polled, Record, Run, Stage, State, timer};
 use crate::caught;
-use crate::error::{JobError, Kind, Refused};
+use crate::error::{JobError, Kind};
 use crate::info::JobState;
 use crate::jobs::Key;
 use crate::schedule::{LastRun, Next};
@@ -91,7 +91,7 @@ impl<K: Key, W: Work> Record<K, W> {
         let is_due = match self.poll(&mut sleep) {
             Polled::Refused(error) | Polled::Lost(error) => {
                 self.lock().run_that_goes_on()?.refused = Some(due);
-                return Err(JobError(Kind::CouldNotRun(Refused::by_wheel(&self.wheel, error))));
+                return Err(JobError::could_not_run(&self.wheel, error));
             }
             polled => matches!(polled, Polled::Due),
         };

@@ -2,7 +2,6 @@
 //! user's is: it may ask for the jobs wherever keys are hashed, cloned and dropped, and wherever runs, schedules and wakers
 //! are used.
 
-use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -11,11 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use futures::FutureExt;
-use timingwheel_jobs::{JobState, Jobs, LastRun, Replanned, Schedule};
+use timingwheel_jobs::{Jobs, LastRun, Replanned, Schedule};
 use tokio::time::{Instant, sleep};
 
+use crate::acts::{Key, Use, keys_that};
 use crate::moves::Changeable;
-use crate::{DAY, HANG_GUARD, ms, one_shard, owning, rate, runtime, state, wait_by, when_dropped};
+use crate::{DAY, HANG_GUARD, ms, one_shard, owning, rate, runtime, wait_by, when_dropped};
 
 /// Runs it on a thread that is left alone if it hangs.
 fn does_not_wait_for_itself(test: impl AsyncFnOnce() + Send + 'static) {
@@ -27,66 +27,14 @@ fn does_not_wait_for_itself(test: impl AsyncFnOnce() + Send + 'static) {
     assert_eq!(is_done.recv(), Ok(()), "it has panicked, or waits for its own lock");
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Use {
-    Hash,
-    Eq,
-    CloneOrDrop,
-    /// As a schedule, or in a closure.
-    Ask,
-}
-
-/// Acts whatever is done with it. All have the same hash.
-struct Key(u32, Arc<dyn Fn(Use) + Send + Sync>);
-
-/// Keys that act so.
-fn keys_that(act: impl Fn(Use) + Send + Sync + 'static) -> impl Fn(u32) -> Key {
-    let act: Arc<dyn Fn(Use) + Send + Sync> = Arc::new(act);
-    move |number| Key(number, act.clone())
-}
-
-impl Key {
-    fn act(&self, what: Use) {
-        (self.1)(what);
-    }
-}
-
-impl Clone for Key {
-    fn clone(&self) -> Self {
-        self.act(Use::CloneOrDrop);
-        Self(self.0, self.1.clone())
-    }
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.act(Use::Eq);
-        self.0 == other.0
-    }
-}
-
-impl Eq for Key {}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, _: &mut H) {
-        self.act(Use::Hash);
-    }
-}
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        self.act(Use::CloneOrDrop);
-    }
-}
-
 impl Schedule for Key {
     fn next(&mut self, last: LastRun) -> Option<Instant> {
-        self.act(Use::Ask);
+        self.act(Use::Call);
         Some(last.ended + ms(1))
     }
 
     fn leaves_out(&mut self) -> bool {
-        self.act(Use::Ask);
+        self.act(Use::Call);
         false
     }
 }
@@ -96,10 +44,10 @@ fn keys_futures_and_schedules_may_ask_for_the_jobs_wherever_they_are_used() {
     does_not_wait_for_itself(async || {
         let cell = Arc::new(OnceLock::<Jobs<Key>>::new());
         let own = cell.clone();
-        let asks = keys_that(move |what| match own.get() {
+        let asks = keys_that(move |_, what| match own.get() {
             _ if what == Use::Eq => {}
             // Each job, also the one that this is about, which clones the keys.
-            Some(jobs) if what == Use::Ask => assert!(!jobs.list().is_empty()),
+            Some(jobs) if what == Use::Call => assert!(!jobs.list().is_empty()),
             Some(jobs) => _ = jobs.len(),
             None => {}
         });
@@ -114,7 +62,7 @@ fn keys_futures_and_schedules_may_ask_for_the_jobs_wherever_they_are_used() {
         assert_eq!((jobs.len(), jobs.list().len()), (20, 20), "though they have one hash");
         let make = asks(1);
         let run = move || {
-            make.act(Use::Ask);
+            make.act(Use::Call);
             async {}
         };
         jobs.try_run_by(asks(1), asks(1), run).unwrap();
@@ -162,27 +110,6 @@ fn a_job_that_is_added_or_waits_again_after_a_timer_was_dropped_does_not_wait_fo
     });
 }
 
-/// By keys that are looked up by what is borrowed of them.
-#[tokio::test(start_paused = true)]
-async fn a_job_works_with_the_jobs_it_is_one_of() {
-    let jobs = Jobs::new(&crate::wheel());
-    let (inner, found) = (jobs.clone(), Arc::new(Mutex::new(Vec::new())));
-    let find = found.clone();
-    let make = move || {
-        let (inner, find) = (inner.clone(), find.clone());
-        async move {
-            let note = find.clone();
-            let next = async move { note.lock().unwrap().push(None) };
-            inner.try_run_after("next".to_owned(), ms(1), next).unwrap();
-            find.lock().unwrap().push(state(inner.remove("self")));
-            assert_eq!(state(inner.get("next")), Some(JobState::Pending));
-        }
-    };
-    jobs.try_run_by("self".to_owned(), rate(ms(10)), make).unwrap();
-    sleep(DAY).await;
-    assert_eq!((&found.lock().unwrap()[..], jobs.len()), (&[Some(JobState::Running), None][..], 0));
-}
-
 #[test]
 fn keys_of_what_could_not_run_go_with_the_last_that_has_the_jobs() {
     let key = Arc::new(7);
@@ -201,7 +128,8 @@ async fn each_call_hashes_its_key_once_however_many_there_are() {
     const KEYS: u32 = 500;
     let hashed = Arc::new(AtomicUsize::new(0));
     let count = hashed.clone();
-    let key = keys_that(move |what| _ = count.fetch_add(usize::from(what == Use::Hash), Ordering::Relaxed));
+    let key =
+        keys_that(move |_, what| _ = count.fetch_add(usize::from(what == Use::Hash), Ordering::Relaxed));
     let hashed_since = || hashed.swap(0, Ordering::Relaxed);
     let jobs = Jobs::new(&crate::wheel());
     for number in 0..KEYS {
@@ -233,7 +161,7 @@ impl Hook {
 
     fn key(&self, number: u32) -> Key {
         let hook = self.clone();
-        let act = move |what| {
+        let act = move |_, what| {
             let act = if what == Use::Eq { hook.0.lock().unwrap().take() } else { None };
             if let Some(act) = act {
                 act();

@@ -1,9 +1,9 @@
 //! A time limit for each test, on the real clock: a test that waits for ever ends its process, whatever it waits for. The
-//! tests of the purgatory have it too.
+//! tests of the purgatory have it too, and each test that has a process of its own.
 
 use std::cell::RefCell;
 use std::io::{Write, stderr};
-use std::process::{Command, abort};
+use std::process::abort;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use std::{env, thread};
@@ -11,7 +11,7 @@ use std::{env, thread};
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Milliseconds, in place of the limit, for the test of the limit.
-const SHORTER: &str = "TEST_LIMIT_MS";
+pub(crate) const SHORTER: &str = "TEST_LIMIT_MS";
 
 thread_local! {
     /// Dropped as the thread of a test ends, or has another limit.
@@ -34,23 +34,4 @@ pub(crate) fn limit_this_test() {
             abort();
         }
     });
-}
-
-/// Waits for ever where the test below runs it.
-#[test]
-fn waits_for_ever() {
-    limit_this_test();
-    while shorter().is_some() {
-        thread::park();
-    }
-}
-
-#[test]
-fn a_test_that_waits_for_ever_ends_its_process_which_names_it() {
-    let name = format!("{}::waits_for_ever", module_path!().split_once("::").unwrap().1);
-    let mut tests = Command::new(env::current_exe().unwrap());
-    let ended = tests.args(["--exact", &name]).env(SHORTER, "50").output().unwrap();
-    assert!(!ended.status.success());
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert!(told.contains(&format!("{name} waits for ever")), "{told}");
 }

@@ -1,6 +1,7 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise. Each test makes its wheel by
 //! a helper from here, which ends the tests where one of them waits for ever.
 
+mod acts;
 mod bound;
 mod ends;
 mod keys;
@@ -15,10 +16,11 @@ mod schedules;
 mod threads;
 
 use std::hash::Hash;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
-use std::thread;
+use std::task::{Context, Waker};
 use std::time::Duration;
+use std::{env, thread};
 
 use timingwheel::{Sleep, TimingWheel};
 use timingwheel_jobs::{
@@ -27,14 +29,10 @@ use timingwheel_jobs::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
 
+use crate::acts::{DAY, ms, when_dropped, when_woken};
 use crate::limit::limit_this_test;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// A run every period, the first one period from now.
 fn rate(period: Duration) -> FixedRate {
@@ -114,31 +112,6 @@ impl Drop for Always {
     }
 }
 
-type Act = Box<dyn Fn() + Send + Sync>;
-
-/// Acts when it is woken, and when it is dropped.
-struct Acts(Act, Act);
-
-impl Wake for Acts {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
-impl Drop for Acts {
-    fn drop(&mut self) {
-        (self.1)();
-    }
-}
-
-fn when_woken(act: impl Fn() + Send + Sync + 'static) -> Waker {
-    Arc::new(Acts(Box::new(act), Box::new(|| ()))).into()
-}
-
-fn when_dropped(act: impl Fn() + Send + Sync + 'static) -> Waker {
-    Arc::new(Acts(Box::new(|| ()), Box::new(act))).into()
-}
-
 /// A timer that waits by this waker. When it is dropped, it leaves the waker in the wheel until another is armed in its shard.
 fn wait_by(waker: &Waker, mut sleep: Sleep) -> Sleep {
     assert!(sleep.poll_unconstrained(&mut Context::from_waker(waker)).is_pending());
@@ -188,4 +161,22 @@ impl Runs {
     fn began(&self) -> Vec<u128> {
         self.began.lock().unwrap().clone()
     }
+}
+
+/// Waits for ever where the test below runs it.
+#[test]
+fn waits_for_ever() {
+    limit_this_test();
+    while env::var_os(limit::SHORTER).is_some() {
+        thread::park();
+    }
+}
+
+#[test]
+fn a_test_that_waits_for_ever_ends_its_process_which_names_it() {
+    let mut tests = Command::new(env::current_exe().unwrap());
+    let ended = tests.args(["--exact", "waits_for_ever"]).env(limit::SHORTER, "50").output().unwrap();
+    assert!(!ended.status.success());
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(told.contains("waits_for_ever waits for ever"), "{told}");
 }

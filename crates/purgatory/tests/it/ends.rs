@@ -50,17 +50,6 @@ async fn when_the_last_handle_is_gone_an_operation_still_expires() {
     assert_eq!(watch.await, Err(WatchError::Expired));
 }
 
-/// As in a `select!` that goes on with something else.
-#[tokio::test(start_paused = true)]
-async fn an_operation_that_was_polled_expires_though_nobody_polls_it_again() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let mut watch = spawn(purgatory.watch(["key"], ms(10), level.at_least(1)));
-    assert_pending!(watch.poll());
-    tokio::time::sleep(ms(20)).await;
-    assert_eq!((counts(&purgatory), level.conditions(), watch.is_woken()), ((0, 0), 0, true));
-    assert_eq!(assert_ready!(watch.poll()), Err(WatchError::Expired));
-}
-
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }

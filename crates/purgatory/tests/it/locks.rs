@@ -33,11 +33,11 @@ fn a_hash_a_comparison_a_condition_and_the_drop_of_each_may_ask_for_the_purgator
             let asks = keys_that(move |_, what| asker(what));
             let purgatory = cell.0.get_or_init(|| Purgatory::new(&TimingWheel::new()));
             let holds = Arc::new(OnceLock::new());
-            let watch = |key: u8, delay: Duration| {
+            let watch = |key: u32, delay: Duration| {
                 let (condition, ask, output, holds) = (asks(key), ask.clone(), asks.clone(), holds.clone());
                 let keys = [asks(key), asks(key), asks(key + 1)];
                 purgatory.watch(keys, delay, move || {
-                    ask(Use::Try);
+                    ask(Use::Call);
                     holds.get().map(|()| output(condition.0))
                 })
             };

@@ -75,8 +75,8 @@ async fn a_panic_whose_payload_panics_again_ends_where_the_first_one_does() {
 }
 
 /// Keys of which the second panics as it is dropped.
-fn touchy() -> impl Fn(u8) -> Key {
-    keys_that(|number, what| assert!((number, what) != (2, Use::Drop), "the drop of a key"))
+fn touchy() -> impl Fn(u32) -> Key {
+    keys_that(|number, what| assert!((number, what) != (2, Use::CloneOrDrop), "the drop of a key"))
 }
 
 /// The condition drops its own operation, so that the check has the last reference.

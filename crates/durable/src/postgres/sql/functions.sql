@@ -12,8 +12,8 @@ begin
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
             'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
-            'instance', 'join_instance', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'lock_shares', 'locked', 'move_one', 'move_timer',
-            'next_number', 'note_crash', 'now_ms', 'number_of', 'pause_kind', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
+            'instance', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'lock_shares', 'locked', 'move_one', 'move_timer',
+            'next_number', 'note_crash', 'note_deleted', 'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
             'runs', 'save', 'save_among_others', 'save_one',
             'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
         )
@@ -285,7 +285,7 @@ begin
             for update skip locked
         ) t
     ), ended as (
-        delete from timingwheel.timers t using begun b where t.ctid = b.place and b.ending returning 1
+        delete from timingwheel.timers t using begun b where t.ctid = b.place and b.ending returning t as old
     ), stored as (
         update timingwheel.timers t
         set begun_by = null, crashes = t.crashes + 1,
@@ -295,7 +295,8 @@ begin
         from begun b where t.ctid = b.place and not b.ending
         returning 1
     )
-    select (select count(*) from ended) + (select count(*) from stored) into v_given_back;
+    select (select count(*) from ended e where timingwheel.note_ended(e.old, 'cancelled')) + (select count(*) from stored)
+    into v_given_back;
     return v_given_back;
 end $$;
 
@@ -346,6 +347,58 @@ set enable_seqscan = off as $$
         errors = timingwheel.last_ten(errors || timingwheel.crash())
     where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number and begun_by is not null
 $$;
+
+-- Notes how a timer has ended, if that is kept of its kind, in the statement that ends it. Always true. Who may not write the
+-- history notes nothing. `settle_done` does the same for many.
+create function timingwheel.note_ended(
+    p_old timingwheel.timers, p_how text, p_reason text default null, p_buried bigint default null
+) returns boolean language plpgsql as $$
+begin
+    if has_table_privilege('timingwheel.ended', 'insert') then
+        insert into timingwheel.ended (
+            kind, ended_ms, number, first_ms, was_due_ms, how, key, attempts, crashes, rule, missed, standing, failed,
+            failed_ms, errors, made_ms, begun_ms, begun_by, run_by, buried_ms, reason, payload
+        )
+        select
+            t.kind, timingwheel.now_ms(), t.number, t.first_ms, coalesce(t.due_ms, t.first_ms), p_how, t.key, t.attempts,
+            t.crashes, t.rule, t.missed, t.standing, t.failed, t.failed_ms, t.errors, t.made_ms,
+            case when t.begun_by is not null then t.begun_ms end, t.begun_by,
+            (select i.name from timingwheel.instances i where i.epoch = t.begun_by), p_buried, p_reason, t.payload
+        from timingwheel.format f cross join (select p_old.*) t
+        where (f.histories ->> t.kind)::bigint > 0;
+    end if;
+    return true;
+end $$;
+
+-- The same of a buried timer, which somebody deletes.
+create function timingwheel.note_deleted(p_old timingwheel.buried) returns boolean language sql as $$
+    select timingwheel.note_ended(
+        jsonb_populate_record(null::timingwheel.timers, to_jsonb(p_old)), 'failed', p_old.reason, p_old.buried_ms
+    )
+$$;
+
+-- Deletes ended timers that are older than is kept of their kind: so many at the most. Answers how many.
+create function timingwheel.prune_history(p_most bigint) returns bigint language plpgsql set enable_seqscan = off as $$
+declare
+    v_kind record;
+    v_pruned bigint := 0;
+    v_count bigint;
+begin
+    for v_kind in
+        select h.key as name, timingwheel.now_ms() - h.value::bigint as until
+        from timingwheel.format f cross join lateral jsonb_each_text(f.histories) h
+    loop
+        with old as (
+            select e.ctid as place from timingwheel.ended e
+            where e.kind = v_kind.name and e.ended_ms < v_kind.until
+            order by e.kind, e.ended_ms, e.number limit p_most - v_pruned for update skip locked
+        )
+        delete from timingwheel.ended e using old where e.ctid = old.place;
+        get diagnostics v_count = row_count;
+        v_pruned := v_pruned + v_count;
+    end loop;
+    return v_pruned;
+end $$;
 
 -- Returns the epoch as `instance` does, unless it is later than `p_until_us` by the clock of the database. So if a statement was held on its way
 -- and its sender has given it up, it does nothing when it arrives. After the clock was set, or the sender's machine was
@@ -417,6 +470,9 @@ begin
         -- It was cancelled while it ran, and its instance is gone.
         if v_old.ending and not timingwheel.runs(v_old.begun_by) then
             delete from timingwheel.timers where key = p_key and ending and not timingwheel.runs(begun_by);
+            if found then
+                perform timingwheel.note_ended(v_old, 'cancelled');
+            end if;
             continue;
         end if;
         due := v_old.due_ms;
@@ -453,6 +509,8 @@ begin
         else
             answer := case when p_over then 7 else 2 end;
             delete from timingwheel.timers where key = p_key;
+            v_old.begun_by := null;
+            perform timingwheel.note_ended(v_old, 'replaced');
         end if;
     end loop;
 end $$;
@@ -569,7 +627,7 @@ begin
         where f.before < 4194304
     ), cancelled as (
         delete from timingwheel.timers t using free f where t.ctid = f.place and f.is_cancelled
-        returning f.n
+        returning f.n, t as old
     ), begun as (
         update timingwheel.timers t
         set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int,
@@ -590,7 +648,8 @@ begin
     )
     select * from begun
     union all
-    select c.n, null, null, null, null, null, null, null, null, null, null, null, null from cancelled c;
+    select c.n, null, null, null, null, null, null, null, null, null, null, null, null from cancelled c
+    where timingwheel.note_ended(c.old, 'cancelled');
 end $$;
 
 -- For an instance that could not begin all timers: whether it is alive, and which of the timers are there all the same, for it
@@ -629,13 +688,32 @@ create function timingwheel.settle_done(
 language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
+declare
+    v_histories jsonb := (select histories from timingwheel.format);
 begin
     if not exists (select from timingwheel.instances where epoch = p_epoch) then
         return;
     end if;
-    return query
     -- Each is looked up by its name. If statistics say that no timer has begun, the planner would instead read the whole table
     -- for timers of this instance, and compare them with each timer of the batch.
+    if v_histories = '{}' then
+        return query
+        with ours as (
+            select a.n, t.place
+            from unnest(p_dues, p_numbers, p_firsts, p_attempts, p_versions) with ordinality
+                as a (due, number, first, attempt, version, n)
+            cross join lateral (
+                select m.ctid as place from timingwheel.timers m
+                where m.shard = timingwheel.shard_of(a.number) and m.due_ms = a.due and m.number = a.number
+                    and m.first_ms = a.first and m.begun_by = p_epoch and m.attempts = a.attempt
+                    and m.version = a.version
+                for update skip locked
+            ) t
+        )
+        delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n;
+        return;
+    end if;
+    return query
     with ours as (
         select a.n, t.place
         from unnest(p_dues, p_numbers, p_firsts, p_attempts, p_versions) with ordinality
@@ -647,8 +725,20 @@ begin
                 and m.version = a.version
             for update skip locked
         ) t
+    ), gone as (
+        delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n, t.*
+    ), noted as (
+        insert into timingwheel.ended (
+            kind, ended_ms, number, first_ms, was_due_ms, how, key, attempts, crashes, rule, missed, standing, failed,
+            failed_ms, errors, made_ms, begun_ms, begun_by, run_by, payload
+        )
+        select
+            kind, timingwheel.now_ms(), number, first_ms, due_ms, case when ending then 'cancelled' else 'done' end, key,
+            attempts, crashes, rule, missed, standing, failed, failed_ms, errors, made_ms, begun_ms, begun_by,
+            (select i.name from timingwheel.instances i where i.epoch = p_epoch), payload
+        from gone where (v_histories ->> kind)::bigint > 0
     )
-    delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n;
+    select n from gone;
 end $$;
 
 -- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, 3 bury one
@@ -713,6 +803,11 @@ begin
             errors = excluded.errors, payload = excluded.payload, reason = excluded.reason,
             failed_ms = excluded.failed_ms, made_ms = excluded.made_ms, buried_ms = excluded.buried_ms;
     end if;
+    if p_change < 2 and p_attempt > 0 and not coalesce(v_is_same, false) then
+        perform timingwheel.note_ended(v_old, case
+            when p_put_due is null and v_old.ending then 'cancelled' when p_error is not null then 'skipped' else 'done'
+        end);
+    end if;
     if p_put_due is null then
         delete from timingwheel.timers where shard = v_shard and due_ms = p_due and number = p_number;
     else
@@ -755,6 +850,8 @@ begin
         if found then
             answer := 1;
             due := first;
+            perform timingwheel.note_deleted(b) from timingwheel.buried b
+            where b.key = p_key or (b.first_ms = first and b.number = num);
             delete from timingwheel.buried where key = p_key or (first_ms = first and number = num);
         end if;
         return;
@@ -767,6 +864,8 @@ begin
         answer := 1;
         delete from timingwheel.timers
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
+        v_old.begun_by := null;
+        perform timingwheel.note_ended(v_old, 'cancelled');
     else
         answer := 2;
         update timingwheel.timers set ending = true, version = version + 1
@@ -844,6 +943,7 @@ begin
     end if;
     if p_due is null then
         answer := 2;
+        perform timingwheel.note_deleted(v_old);
     else
         num := p_number;
         if v_old.rule is not null then
@@ -926,6 +1026,13 @@ begin
     perform pg_notify('timingwheel', 'shares');
     return v_paused;
 end $$;
+
+-- Keeps ended timers of a kind for so long. Null or no time: no longer. Answers the milliseconds for all kinds.
+create function timingwheel.keep_history(kind text, age interval) returns jsonb language sql as $$
+    update timingwheel.format f
+    set histories = f.histories || jsonb_build_object(kind, greatest(floor(coalesce(extract(epoch from age), 0) * 1000), 0)::bigint)
+    returning f.histories
+$$;
 
 -- The two parts of an id.
 create function timingwheel.first_of(p_id text) returns bigint language sql immutable as $$
@@ -1042,6 +1149,7 @@ end $$;
 --     grant usage on schema timingwheel to app;
 --     grant select, insert, update, delete on timingwheel.timers to app;
 --     grant select, delete on timingwheel.buried to app; -- so that a cancel deletes a buried timer too
+--     grant insert on timingwheel.ended to app; -- so that its cancels and replacements are in the history
 --     grant select on timingwheel.instances, timingwheel.format to app;
 --     grant usage on sequence timingwheel.numbers to app;
 -- Functions may be called by everybody who may use the schema, and have the rights of who calls them.

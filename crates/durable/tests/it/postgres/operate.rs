@@ -109,6 +109,44 @@ async fn people_see_all_timers_by_a_view_and_run_and_cancel_them_by_its_ids() {
     one.stop(Duration::from_secs(60)).await;
 }
 
+#[tokio::test]
+async fn people_keep_a_history_and_see_by_a_view_how_timers_ended_and_who_ran_them() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let sql = client(&url).await;
+    let kept: String = sql
+        .query_one("select timingwheel.keep_history('tick', interval '1 day')::text", &[])
+        .await
+        .expect("a setting")
+        .get(0);
+    assert_eq!(kept, r#"{"tick": 86400000}"#);
+    for key in ["done", "cancelled", "replaced"] {
+        let due = soon(if key == "done" { 0 } else { 3_600_000 });
+        one.at(due, &Tick::new(key)).key(key).save().await.expect("a save");
+    }
+    sql.batch_execute(
+        "select timingwheel.cancel_timer('cancelled'); \
+        select timingwheel.save_timer(now() + '1 day', 'tick', '{\"name\": \"new\"}', 'replaced', true)",
+    )
+    .await
+    .expect("changes");
+    let seen = "select key, how, payload ->> 'name' as name, instance, begun >= made and ended >= begun as has_begun, \
+        due <= ended as was_due from timingwheel.history_v1 order by how";
+    until("it is done", async || sql.query(seen, &[]).await.expect("rows").len() == 3).await;
+    let rows = sql.query(seen, &[]).await.expect("rows");
+    for (row, how) in rows.iter().zip(["cancelled", "done", "replaced"]) {
+        assert_eq!([row.get::<_, &str>("key"), row.get("how"), row.get("name")], [how; 3]);
+        let is_done = how == "done";
+        assert_eq!(row.get::<_, Option<&str>>("instance").is_some(), is_done, "{row:?}");
+        assert_eq!(row.get::<_, Option<bool>>("has_begun"), is_done.then_some(true));
+        assert_eq!(row.get::<_, bool>("was_due"), is_done);
+    }
+    sql.batch_execute("select timingwheel.keep_history('tick', null)").await.expect("a setting");
+    one.cancel("replaced").await.expect("an answer");
+    assert_eq!(sql.query(seen, &[]).await.expect("rows").len(), 3, "it is off");
+    one.stop(Duration::from_secs(60)).await;
+}
+
 fn calls_of(calls: &Calls, tick: &Tick) -> usize {
     calls.names().iter().filter(|name| **name == tick.name).count()
 }

@@ -170,15 +170,38 @@ async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
         .await
         .expect("a function of the user's");
     let refused = PostgresStore::connect_with(options.clone().create(false), NoTls).await;
-    assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 3 })), "{refused:?}");
+    assert!(matches!(refused, Err(PostgresError::Old { version: 1, known: 4 })), "{refused:?}");
     let migrated = join_all((0..4).map(|_| PostgresStore::migrate(options.clone(), NoTls))).await;
-    assert!(migrated.iter().all(|format| matches!(format, Ok(3))), "{migrated:?}");
+    assert!(migrated.iter().all(|format| matches!(format, Ok(4))), "{migrated:?}");
     let store = PostgresStore::connect_with(options.create(false), NoTls).await.expect("a store");
     let durable = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
     sql.batch_execute("select timingwheel.of_the_user()").await.expect("it is the user's");
     // The old instance is found dead first.
     until("all are called", async || calls.names() == ["begun", "due", "soon"]).await;
     durable.stop(GUARD).await;
+}
+
+#[tokio::test]
+async fn a_role_that_ran_timers_before_a_migration_may_write_the_tables_that_it_adds() {
+    let url = database().await;
+    let (options, sql) = (PostgresOptions::new(&url).expect("an address"), client(&url).await);
+    for migration in &options.migrations()[..3] {
+        sql.batch_execute(migration).await.expect("tables of an older format");
+    }
+    let name: String = sql.query_one("select current_database()::text", &[]).await.expect("a name").get(0);
+    let app = format!("{name}_app");
+    sql.batch_execute(&format!(
+        "create role {app}; grant select, insert, update, delete on all tables in schema timingwheel to {app}"
+    ))
+    .await
+    .expect("a role");
+    PostgresStore::migrate(options, NoTls).await.expect("a migration");
+    for right in ["select", "insert", "update", "delete"] {
+        let has = "select has_table_privilege($1::text, 'timingwheel.ended', $2::text)";
+        let has: bool = sql.query_one(has, &[&app, &right]).await.expect("an answer").get(0);
+        assert!(has, "{right}");
+    }
+    sql.batch_execute(&format!("drop owned by {app}; drop role {app}")).await.expect("no role");
 }
 
 #[tokio::test]
