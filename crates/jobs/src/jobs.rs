@@ -4,7 +4,6 @@ mod shutdown;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,12 +13,11 @@ use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::caught;
-use crate::error::{Refused, TryRunError};
+use crate::error::TryRunError;
 use crate::info::{JobInfo, Join};
 use crate::record::Record;
 use crate::schedule::{MakeRun, Schedule, When};
-use crate::table::{Keyed, Listed, ShutDown, Table};
+use crate::table::{Listed, Table};
 use crate::task::{First, Once, Repeat, Work};
 
 pub use self::shutdown::{Ended, StoppedJob};
@@ -220,33 +218,10 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.add(key, Repeat::new(&self.wheel, schedule, make))
     }
 
-    fn add<W: Work>(&self, key: K, (mut first, work): (First, W)) -> Added<W::Given, K> {
-        let hash = self.table.hasher.hash_one(&key);
+    fn add<W: Work>(&self, key: K, (first, work): (First, W)) -> Added<W::Given, K> {
+        let (hash, has_run) = (self.table.hasher.hash_one(&key), first.is_some());
         let record = Record::new(&self.wheel, &first, (work, None), (key, hash, Some(self.table.clone())));
-        // Armed before it is listed: what is refused leaves the list as it was.
-        let armed = record.arm(first.as_mut().map(|(sleep, _)| sleep));
-        let listed = match (armed, first) {
-            (Err((error, work)), _) => Err((Refused::by_wheel(&self.wheel, error), work)),
-            (Ok(_), None) if self.table.is_shut_down() => Err((Refused::by_jobs(), record.take_back(None))),
-            (Ok(_), None) => {
-                let replaced = self.table.take(hash, record.key());
-                record.end_without_a_run();
-                Ok(replaced)
-            }
-            (Ok(is_due), Some((sleep, _))) => match caught(|| self.table.list(record.clone())) {
-                Ok(Ok(replaced)) => {
-                    record.put_down(sleep, is_due, None);
-                    Ok(replaced)
-                }
-                Ok(Err(ShutDown)) => Err((Refused::by_jobs(), record.take_back(Some(sleep)))),
-                // Of the `Eq` of a key.
-                Err(panic) => {
-                    drop(record.take_back(Some(sleep)));
-                    resume_unwind(panic.into_panic().expect("it is one"));
-                }
-            },
-        };
-        match listed {
+        match record.start(first, || self.table.replace(record.clone(), has_run)) {
             Ok(replaced) => Ok(replaced.map(|job| job.cancel().info)),
             Err((refused, work)) => Err(TryRunError::new(refused, record.into_key(), work.given())),
         }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{Refused, TryRunError};
+use crate::error::TryRunError;
 use crate::handle::{Job, Repeating};
 use crate::record::Record;
 use crate::schedule::{MakeRun, Schedule};
@@ -265,20 +265,13 @@ impl JobsExt for TimingWheel {
 /// A job with a handle; and its code in an error, if it was refused.
 fn launch<W: Work>(
     wheel: &TimingWheel,
-    (mut first, work): (First, W),
+    (first, work): (First, W),
 ) -> (Job<W::Output>, Option<TryRunError<W::Given>>) {
     let (tell, told) = oneshot::channel();
     let record = Record::new(wheel, &first, (work, Some(tell)), ((), 0, None));
-    let job = Job { record: record.clone(), result: Some(told), cancel_on_drop: false };
-    match (record.arm(first.as_mut().map(|(sleep, _)| sleep)), first) {
-        (Ok(is_due), Some((sleep, _))) => _ = record.put_down(sleep, is_due, None),
-        (Ok(_), None) => record.end_without_a_run(),
-        (Err((error, work)), _) => {
-            let refused = Refused::by_wheel(wheel, error);
-            return (job, Some(TryRunError::new(refused, (), work.given())));
-        }
-    }
-    (job, None)
+    let refused = record.start(first, || Ok(())).err();
+    let refused = refused.map(|(refused, work)| TryRunError::new(refused, (), work.given()));
+    (Job { record, result: Some(told), cancel_on_drop: false }, refused)
 }
 
 fn tried<J, E>((job, refused): (J, Option<E>)) -> Result<J, E> {

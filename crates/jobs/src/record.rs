@@ -21,6 +21,7 @@
 mod run;
 
 use std::mem;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
@@ -37,10 +38,10 @@ use tokio::time::Instant;
 use crate::error::{JobError, Kind};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
-use crate::lock;
 use crate::schedule::{Replanned, When};
 use crate::table::{Keyed, Table};
 use crate::task::{First, Tell, Unrun, Work, unrun};
+use crate::{caught, lock};
 
 /// A job.
 pub(crate) struct Record<K, W: Work> {
@@ -215,17 +216,49 @@ impl<K: Key, W: Work> Record<K, W> {
         })
     }
 
-    /// Arms a new job's timer. Returns whether the job is due, which it is only on the wheel's runtime. If the wheel refuses
-    /// the job, it is over, and its code comes back.
-    pub(crate) fn arm(self: &Arc<Self>, timer: Option<&mut Sleep>) -> Result<bool, (Error, W)> {
-        let error = match timer.map(|sleep| self.poll(sleep)) {
-            Some(Polled::Pending) => return Ok(false),
-            Some(Polled::Due) => return Ok(true),
-            Some(Polled::Refused(error) | Polled::Lost(error)) => error,
-            None if self.wheel.is_ended() => Error::shutdown(),
-            None => return Ok(false),
+    /// Arms a new job's timer, calls `list`, and puts the job down. If the wheel or `list` refuses the job, it is over, and its
+    /// code comes back. It is armed first: what the wheel refuses leaves the list as it was.
+    pub(crate) fn start<T>(
+        self: &Arc<Self>,
+        first: First,
+        list: impl FnOnce() -> Result<T, JobError>,
+    ) -> Result<T, (JobError, W)> {
+        let mut timer = first.map(|(sleep, _)| sleep);
+        let (is_due, error) = match timer.as_mut().map(|sleep| self.poll(sleep)) {
+            Some(Polled::Refused(error) | Polled::Lost(error)) => (false, Some(error)),
+            // Only on the wheel's runtime.
+            Some(Polled::Due) => (true, None),
+            Some(Polled::Pending) => (false, None),
+            None => (false, self.wheel.is_ended().then(Error::shutdown)),
         };
-        Err((error, self.refuse(error)))
+        if let Some(error) = error {
+            return Err((JobError::could_not_run(&self.wheel, error), self.refuse(error)));
+        }
+        let (refused, timer) = match (caught(list), timer) {
+            (Ok(Ok(listed)), Some(sleep)) => {
+                self.put_down(sleep, is_due, None);
+                return Ok(listed);
+            }
+            (Ok(Ok(listed)), None) => {
+                self.end(self.lock(), JobState::Done, None, false);
+                return Ok(listed);
+            }
+            (Ok(Err(refused)), timer) => (Ok(refused), timer),
+            (Err(panic), timer) => (Err(panic), timer),
+        };
+        if let Some(mut sleep) = timer {
+            // A dropped timer may leave its waker in the wheel for a while: let it not be the record.
+            _ = sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop()));
+        }
+        let work = self.refuse(Error::shutdown());
+        match refused {
+            Ok(refused) => Err((refused, work)),
+            // Of the `Eq` of a key.
+            Err(panic) => {
+                drop(work);
+                resume_unwind(panic.into_panic().expect("it is one"))
+            }
+        }
     }
 
     /// Ends a new job that is not listed, and returns its code.
@@ -236,15 +269,6 @@ impl<K: Key, W: Work> Record<K, W> {
         self.end(state, JobState::CouldNotRun, Some(error), false);
         drop(tell);
         work
-    }
-
-    /// Ends a new job that is not listed after all, and returns its code.
-    pub(crate) fn take_back(&self, timer: Option<Sleep>) -> W {
-        if let Some(mut sleep) = timer {
-            // A dropped timer may leave its waker in the wheel for a while: let it not be the record.
-            _ = sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop()));
-        }
-        self.refuse(Error::shutdown())
     }
 
     /// The key of a job that was refused or taken back. At most a wake that is going on still has the record.

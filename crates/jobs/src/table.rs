@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use equivalent::Equivalent;
 use hashbrown::HashTable;
 
+use crate::error::JobError;
 use crate::info::JobState;
 use crate::lock;
 use crate::record::AnyJob;
@@ -26,9 +27,6 @@ pub(crate) trait Keyed<K>: AnyJob {
 
 /// A job in the table.
 pub(crate) type Listed<K> = Arc<dyn Keyed<K>>;
-
-/// The jobs were shut down, and take no more.
-pub(crate) struct ShutDown;
 
 /// So few that an empty table is small.
 const PARTS: usize = 64;
@@ -110,10 +108,6 @@ impl<K> Table<K> {
         lock(&self.runs).is_shut_down = true;
     }
 
-    pub(crate) fn is_shut_down(&self) -> bool {
-        lock(&self.parts[0]).is_shut_down
-    }
-
     pub(crate) fn all(&self) -> Vec<Listed<K>> {
         let mut all = Vec::new();
         for part in &self.parts {
@@ -147,17 +141,20 @@ impl<K> Table<K> {
         }
     }
 
-    /// Lists a job, and returns the one that had its key. If the jobs were shut down, the job is not listed.
-    pub(crate) fn list(&self, job: Listed<K>) -> Result<Option<Listed<K>>, ShutDown>
+    /// Lists a job, if it has a run, and returns the one that had its key.
+    pub(crate) fn replace(&self, job: Listed<K>, has_run: bool) -> Result<Option<Listed<K>>, JobError>
     where
         K: Eq,
     {
         let hash = job.hash();
         let mut part = self.part(hash);
         if part.is_shut_down {
-            return Err(ShutDown);
+            return Err(JobError::jobs_shut_down());
         }
         let is_meant = |entry: &(u64, Listed<K>)| entry.0 == hash && entry.1.key() == job.key();
+        if !has_run {
+            return Ok(part.take(hash, is_meant));
+        }
         let replaced = match part.jobs.find_mut(hash, is_meant) {
             Some((_, before)) => Some(mem::replace(before, job)),
             None => {

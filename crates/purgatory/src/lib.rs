@@ -91,6 +91,7 @@ mod operation;
 mod purgatory;
 mod watch;
 
+pub use equivalent::Equivalent;
 pub use error::WatchError;
 pub use purgatory::Purgatory;
 pub use watch::Watch;

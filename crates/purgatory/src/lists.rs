@@ -7,7 +7,6 @@
 //! of the lock after each few. It only has to know the number that it has come to, and the one that was next as it
 //! began. An operation that ends leaves all lists at once.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::ops::Range;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{array, ptr, slice};
 
+use equivalent::Equivalent;
 use hashbrown::hash_table::{self, HashTable};
 
 use crate::contained;
@@ -222,16 +222,16 @@ impl<K> Lists<K> {
 
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first. Returns for how
     /// many it is true.
-    pub(crate) fn count_under<Q>(&self, key: &Q, mut f: impl FnMut(&Item<K>) -> bool) -> usize
-    where
-        Q: Eq + Hash + ?Sized,
-        K: Borrow<Q>,
-    {
+    pub(crate) fn count_under(
+        &self,
+        key: &(impl Hash + Equivalent<K> + ?Sized),
+        mut f: impl FnMut(&Item<K>) -> bool,
+    ) -> usize {
         let hash = self.hasher.hash_one(key);
         // Different keys may have the same hash, also those of one operation.
         let mut count = 0;
         let mut visit = |number: Option<u64>, item: Item<K>| {
-            if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
+            if item.places().key_at(hash, number).is_some_and(|own| key.equivalent(own)) {
                 count += usize::from(f(&item));
             }
             contained(move || drop(item));

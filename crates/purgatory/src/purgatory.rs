@@ -1,6 +1,5 @@
 //! The handle, and what completes and ends operations.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::resume_unwind;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use equivalent::Equivalent;
 use futures::task::waker_ref;
 use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
@@ -20,6 +20,9 @@ use crate::watch::{State, Watch, told_by};
 /// Operations that wait for a condition under keys, with their deadlines on a wheel. The [crate's
 /// page](crate) tells what it is for. A purgatory may hold operations of different kinds: each has its own condition and its
 /// own type of output.
+///
+/// A key is found by any borrowed form of it, as in a `HashMap`, and by any type that is [`Equivalent`] to it and hashes as it
+/// does.
 ///
 /// Cloning is cheap, and clones are the same purgatory. The lists of its keys are spread over shards, so that threads
 /// which use different keys seldom meet. Once the last handle is gone nobody can check: operations then wait for their
@@ -266,10 +269,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// assert!(second.await.is_err());
     /// # }
     /// ```
-    pub fn check<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
-    where
-        K: Borrow<Q>,
-    {
+    pub fn check(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> usize {
         self.lists.count_under(key, |operation| operation.check(None))
     }
 
@@ -306,10 +306,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// assert_eq!(joined.await, Ok(3));
     /// # }
     /// ```
-    pub fn check_in_tasks<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
-    where
-        K: Borrow<Q>,
-    {
+    pub fn check_in_tasks(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> usize {
         self.lists.count_under(key, |operation| operation.ask())
     }
 
@@ -337,10 +334,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// assert_eq!(fetch.await, Err(WatchError::Cancelled));
     /// # }
     /// ```
-    pub fn cancel<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
-    where
-        K: Borrow<Q>,
-    {
+    pub fn cancel(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> usize {
         self.lists.count_under(key, |operation| operation.end(WatchError::Cancelled))
     }
 
@@ -381,10 +375,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// # Panics
     /// Only if hashing or comparing keys does.
     #[must_use]
-    pub fn watched_under<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
-    where
-        K: Borrow<Q>,
-    {
+    pub fn watched_under(&self, key: &(impl Hash + Equivalent<K> + ?Sized)) -> usize {
         self.lists.count_under(key, |_| true)
     }
 }

@@ -14,9 +14,9 @@ use crate::durable::{Cancelled, Moved};
 use crate::error::Error;
 use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis, timestamp};
-use crate::next_run;
+use crate::next_run::{self, Next};
 use crate::save::{Saving, SavingSeries};
-use crate::store::{Move, NewTimer, Removal, Saved, Which, check_key, check_payload};
+use crate::store::{Move, NewTimer, Removal, Saved, Series, Which, check_key, check_payload};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
 const SAVE: &str = "with n as (select timingwheel.next_number() as number), \
@@ -322,17 +322,59 @@ impl Run {
     /// # }
     /// ```
     pub async fn finish_in(&self, transaction: &Transaction<'_>) -> Result<(), PostgresError> {
-        let store = self.within.postgres.as_ref().ok_or_else(|| {
-            PostgresError::Setting(
-                "Run::finish_in must be called for a timer of a PostgresStore, got one of another store: call \
-                 PostgresStore::finish_in if there is a PostgresStore in that"
-                    .into(),
-            )
-        })?;
+        let store = self.postgres()?;
         self.finish_of(transaction, store).await
     }
 
-    /// Plans the next run of a series by the same clock as the runner.
+    /// A ticket with which the SQL function `timingwheel.finish_timer` ends this attempt in a transaction of another client, such as
+    /// sqlx or diesel: see [`finish_in`](Self::finish_in). It is good for this attempt alone. If the function fails, roll the
+    /// transaction back, and answer an error. It fails also if the series was saved by another rule since the attempt began.
+    ///
+    /// # Errors
+    /// [`PostgresError::Setting`] if the store that called the handler is no `PostgresStore`; [`PostgresError::Corrupt`] if the
+    /// rule of the series cannot be read.
+    pub fn finish_ticket(&self) -> Result<String, PostgresError> {
+        let (store, within) = (self.postgres()?, &self.within);
+        let next = self.next_of(within.series.as_deref())?;
+        let [rule, missed, _] = texts(within.series.as_deref());
+        // When it commits, whatever the handler answers, the timer is done.
+        within.has_finished.store(true, Ordering::Release);
+        Ok(serde_json::json!({
+            "epoch": self.epoch.cast_signed(),
+            "token": store.0.owned.token(self.epoch),
+            "due": within.timer.due_ms,
+            "number": number(self.id),
+            "first": self.id.due_ms,
+            "attempt": self.attempt,
+            "version": within.version.cast_signed(),
+            "rule": rule,
+            "missed": missed,
+            "next": next.map(|next| serde_json::json!({
+                "due": millis(next.due),
+                "standing": next.series.standing(),
+            })),
+        })
+        .to_string())
+    }
+
+    /// Planned by the same clock as the runner's.
+    fn next_of(&self, series: Option<&Series>) -> Result<Option<Next>> {
+        let next = series
+            .map(|series| next_run::next(series, self.scheduled(), self.within.shared.now()))
+            .transpose();
+        Ok(next.map_err(PostgresError::Corrupt)?.flatten())
+    }
+
+    fn postgres(&self) -> Result<&PostgresStore> {
+        self.within.postgres.as_ref().ok_or_else(|| {
+            PostgresError::Setting(
+                "an attempt must be of a PostgresStore to end it in a transaction, got one of another store: call \
+                 PostgresStore::finish_in if there is a PostgresStore in that"
+                    .into(),
+            )
+        })
+    }
+
     async fn finish_of(&self, transaction: &Transaction<'_>, store: &PostgresStore) -> Result<()> {
         let (within, schema) = (&self.within, &store.0.options.schema);
         let token = store.0.owned.token(self.epoch);
@@ -344,11 +386,7 @@ impl Run {
             "select timingwheel.settle_one(timingwheel.instance($1, $12), $2, $3, $4, $5, $6, $7, null, $8, $8, $3, 0, $9, $10, $11, true) as answer",
         );
         loop {
-            let next = match &series {
-                Some(series) if !is_ending => next_run::next(series, self.scheduled(), within.shared.now())
-                    .map_err(PostgresError::Corrupt)?,
-                _ => None,
-            };
+            let next = self.next_of(series.as_ref().filter(|_| !is_ending))?;
             let due = next.as_ref().map(|next| millis(next.due));
             let change = i32::from(next.is_some());
             let [rule, missed, stands] = texts(next.as_ref().map(|next| &next.series));

@@ -132,11 +132,6 @@ impl<K: Key, W: Work> Record<K, W> {
         ended
     }
 
-    /// Ends a new job that has no run at all.
-    pub(crate) fn end_without_a_run(&self) {
-        self.end(self.lock(), JobState::Done, None, false);
-    }
-
     /// Ends a job. It leaves the list, unless it was taken out before. After that those who wait for its end are told, so they
     /// do not find it there. At last its code is dropped.
     pub(super) fn end(

@@ -11,11 +11,11 @@ begin
         select p.oid::regprocedure from pg_catalog.pg_proc p
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
-            'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
-            'instance', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'locked', 'move_one', 'move_timer',
+            'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'finish_timer', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
+            'instance', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'lock_shares', 'locked', 'move_one', 'move_timer',
             'next_number', 'note_crash', 'note_deleted', 'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
             'runs', 'save', 'save_among_others', 'save_one',
-            'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
+            'save_series', 'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
         )
     loop
         execute format('drop function %s', v_function);
@@ -46,8 +46,12 @@ end $$;
 
 -- Instances ------------------------------------------------------------------------------------------------------------
 
--- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has locked the row of
--- `format`. `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
+-- One transaction at a time shares the shards out. It waits for no row: a person who pauses a kind may leave their transaction open.
+create function timingwheel.lock_shares() returns void language sql as $$
+    select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('shares'))
+$$;
+
+-- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has called `lock_shares`. `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
 -- functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
 create function timingwheel.share_out(p_tells boolean) returns int language plpgsql set jit = off as $$
 declare
@@ -174,7 +178,7 @@ declare
     v_least bigint;
     v_works boolean := cardinality(p_kinds) > 0;
 begin
-    perform from timingwheel.format for update;
+    perform timingwheel.lock_shares();
     v_least := 1 + greatest(
         (select max(i.epoch) from timingwheel.instances i), (select max(s.epoch) from timingwheel.shards s), 0
     );
@@ -220,7 +224,7 @@ begin
             and exists (select from timingwheel.instances where works)
         )
     then
-        perform from timingwheel.format for update;
+        perform timingwheel.lock_shares();
         taken := timingwheel.remove_the_dead();
         perform timingwheel.share_out(true);
     end if;
@@ -299,7 +303,7 @@ end $$;
 -- Its shards are the others'. This waits for no row of a timer: joins and renewals wait for this.
 create function timingwheel.leave(p_epoch bigint, p_token bigint) returns void language plpgsql set jit = off as $$
 begin
-    perform from timingwheel.format for update;
+    perform timingwheel.lock_shares();
     delete from timingwheel.instances where epoch = timingwheel.instance(p_epoch, p_token);
     if found then
         perform timingwheel.share_out(true);
@@ -1097,6 +1101,75 @@ begin
     end if;
     perform timingwheel.hint(v_number, v_due);
     return timingwheel.id_text(v_due, v_number);
+end $$;
+
+-- Saves a series under a name, by a rule as the calendar prints it, such as 'cron 0 9 * * MON-FRI in Europe/Berlin'. `missed`: how
+-- many missed runs are made up for, and of which age at the most: 'each 3', 'each 3 of 60000 ms'. Answers 'stored', 'replaced',
+-- 'kept' or 'updated', as a save in Rust. If the name belongs to a timer that is none, this is an error (unique_violation).
+--
+-- The database cannot read the rule: it stores a run that is skipped, after which an instance plans the first run after now. If
+-- no instance can read the rule, the series waits, and `Stats::unhandled` tells why.
+create function timingwheel.save_series(name text, rule text, kind text, payload json, missed text default 'each 1')
+returns text language plpgsql as $$
+declare
+    v_now bigint := timingwheel.now_ms();
+    v_number bigint := timingwheel.next_number();
+    v_told record;
+begin
+    if missed is null or missed !~ '^each [0-9]{1,9}( of [0-9]{1,18} ms)?$' then
+        raise invalid_parameter_value using message = format(
+            'a policy for missed runs must be as `each 3` or `each 3 of 60000 ms`, got %L', missed
+        );
+    end if;
+    -- Such a run is late, and none is left that may be made up for.
+    v_told := timingwheel.save_one(
+        v_now - 1000, v_number, kind, convert_to(payload::text, 'UTF8'), name, rule, missed, '0 more up to ' || v_now, true,
+        false
+    );
+    if v_told.answer = 1 then
+        raise unique_violation using message = format(
+            'the key %L belongs to the timer %s', name, timingwheel.id_text(v_told.first, v_told.num)
+        );
+    end if;
+    if v_told.answer in (0, 2, 5) then
+        perform timingwheel.hint(v_number, v_now);
+    end if;
+    return (array['stored', null, 'replaced', 'kept', 'updated', 'stored'])[v_told.answer + 1];
+end $$;
+
+-- Ends an attempt by the ticket that `Run::finish_ticket` gives its handler: the timer is done, or its series goes on. Fails if
+-- the attempt no longer has the timer (TW002), or if its series was saved by another rule since (TW003). Then the transaction
+-- has to be rolled back.
+create function timingwheel.finish_timer(ticket json) returns void language plpgsql as $$
+declare
+    v_number bigint := ticket ->> 'number';
+    v_due bigint := ticket ->> 'due';
+    v_version int := ticket ->> 'version';
+    v_next json := ticket -> 'next';
+    v_answer int;
+    v_row timingwheel.timers;
+begin
+    loop
+        v_answer := timingwheel.settle_one(
+            timingwheel.instance((ticket ->> 'epoch')::bigint, (ticket ->> 'token')::bigint), v_due, v_number,
+            (ticket ->> 'first')::bigint, (ticket ->> 'attempt')::int, v_version,
+            ((v_next ->> 'due') is not null)::int, null, (v_next ->> 'due')::bigint, (v_next ->> 'due')::bigint, v_number, 0,
+            ticket ->> 'rule', ticket ->> 'missed', v_next ->> 'standing', true
+        );
+        exit when v_answer = 1;
+        if v_answer <> 3 then
+            raise exception using errcode = 'TW002', message = 'this attempt no longer has the timer';
+        end if;
+        -- It is locked now, and changes no more.
+        select * into v_row from timingwheel.timers
+        where shard = timingwheel.shard_of(v_number) and due_ms = v_due and number = v_number;
+        if v_row.ending then
+            v_next := null;
+        elsif (v_row.rule, v_row.missed) is distinct from (ticket ->> 'rule', ticket ->> 'missed') then
+            raise exception using errcode = 'TW003', message = 'the series was saved by another rule since this attempt began';
+        end if;
+        v_version := v_row.version;
+    end loop;
 end $$;
 
 -- Cancels the timer of a key. Answers 'removed', 'running' or 'not found'. Running: its handler has been called or is about

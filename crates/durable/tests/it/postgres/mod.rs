@@ -12,6 +12,7 @@ mod limits;
 mod locks;
 mod many;
 mod operate;
+mod other_clients;
 mod places;
 mod proof;
 mod proxy;
