@@ -1,7 +1,7 @@
 //! [`Deadline`]: the value that a request carries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, iter};
 
@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ended::Ended;
-use crate::run::Ear;
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -79,8 +78,6 @@ struct Inner {
     parent: Option<Deadline>,
     /// A child of the parent's token.
     token: CancellationToken,
-    /// Of a future that is over, for the next.
-    ear: Mutex<Option<Ear>>,
     /// Why what is under it ends as its time is up: [`Ended::Limit`] for that of a call.
     passed: Ended,
     first: Instant,
@@ -140,7 +137,6 @@ impl Deadline {
             wheel: wheel.clone(),
             parent: parent.cloned(),
             token: parent.map_or_else(CancellationToken::new, |parent| parent.0.token.child_token()),
-            ear: Mutex::new(None),
             passed,
             first: instant.unwrap_or_else(Instant::now),
             word: AtomicU64::new(if instant.is_some() { 0 } else { NEVER << 2 }),
@@ -272,19 +268,6 @@ impl Deadline {
     /// Cancels the deadline when it is dropped: for tasks that should not outlive the one that spawned them.
     pub fn drop_guard(&self) -> DropGuard {
         self.0.token.clone().drop_guard()
-    }
-
-    pub(crate) fn take_ear(&self) -> Option<Ear> {
-        self.0.ear.try_lock().ok()?.take()
-    }
-
-    /// Keeps `ear`, unless there is one. Another thread that does the same at the moment is not waited for.
-    pub(crate) fn leave_ear(&self, ear: Ear) {
-        if let Ok(mut kept) = self.0.ear.try_lock()
-            && kept.is_none()
-        {
-            *kept = Some(ear);
-        }
     }
 
     pub(crate) fn wheel(&self) -> &TimingWheel {

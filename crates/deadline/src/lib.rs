@@ -52,9 +52,7 @@
 //! # What it costs
 //! A deadline is two blocks of memory, and so is a child. Each future under it that is pending has a timer of its own on the
 //! wheel, and hears the token. A future that the same task polls within another one under the same deadline does not
-//! listen: the outer one does. A future that is over leaves its registration with the token to the deadline, where the next
-//! one finds it. The registration has a waker, so the memory of its task is freed with the deadline at the latest. Extending
-//! writes one word. The timer stays where it is until it fires, and then looks again.
+//! listen: the outer one does. Extending writes one word. The timer stays where it is until it fires, and then looks again.
 //!
 //! # Coming from Go's `context`
 //! | Go | here |

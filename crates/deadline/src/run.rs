@@ -118,10 +118,9 @@ fn within<T>(current: &mut Option<Current>, poll: impl FnOnce() -> T) -> T {
     poll()
 }
 
-/// What hears a cancel of a deadline. A future leaves it to the deadline when it is dropped: the next one of the same task
-/// takes it, because to register anew costs more than a timer.
+/// What hears a cancel of a deadline.
 #[derive(Debug)]
-pub(crate) struct Ear {
+struct Ear {
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     /// The waker that is registered. The token keeps it, so no other has its address.
     waker: WakerId,
@@ -129,8 +128,7 @@ pub(crate) struct Ear {
 
 impl Ear {
     fn of(deadline: &Deadline) -> Self {
-        let new = || Self { cancelled: Box::pin(deadline.token().clone().cancelled_owned()), waker: NOBODY };
-        deadline.take_ear().unwrap_or_else(new)
+        Self { cancelled: Box::pin(deadline.token().clone().cancelled_owned()), waker: NOBODY }
     }
 
     /// Whether `deadline` is cancelled. If not, then a cancel wakes the task.
@@ -153,14 +151,6 @@ pub(crate) struct Under {
     ear: Option<Ear>,
     /// Whether another future of the same task may hear a cancel for this one.
     may_share: bool,
-}
-
-impl Drop for Under {
-    fn drop(&mut self) {
-        if let (Some(current), Some(ear)) = (&self.current, self.ear.take()) {
-            current.deadline.leave_ear(ear);
-        }
-    }
 }
 
 impl Under {

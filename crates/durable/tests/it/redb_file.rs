@@ -129,10 +129,10 @@ async fn a_file_of_a_newer_format_is_refused_and_left_as_it_is() {
         transaction.open_table(meta).unwrap().insert("format", format).unwrap();
         transaction.commit().unwrap();
     };
-    set(4);
+    set(5);
     let before = std::fs::read(&path).unwrap();
     let error = RedbStore::create(&path).unwrap_err();
-    assert!(matches!(error, RedbError::Newer { found: 4, known: 3, .. }), "{error}");
+    assert!(matches!(error, RedbError::Newer { found: 5, known: 4, .. }), "{error}");
     assert!(error.to_string().contains("timers.redb"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before, "byte for byte");
     set(1);
