@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Serialize;
 
 use crate::durable::Durable;
 use crate::error::Error;
@@ -34,7 +35,7 @@ pub enum Act {
 }
 
 /// What [`Durable::act`] has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Acted {
     /// So many were cancelled, moved or deleted.
@@ -43,7 +44,8 @@ pub struct Acted {
     pub running: u64,
     /// So many stay buried, because another timer has their key.
     pub key_taken: u64,
-    /// The filter of those that are left. `None` if no more are wanted by it.
+    /// The filter of those that are left. `None` if no more are wanted by it. serde leaves it out.
+    #[serde(skip)]
     pub next: Option<Filter>,
 }
 

@@ -41,7 +41,8 @@ pub(crate) enum Kind {
     /// The lock makes a payload that can be sent one that can be shared, as errors are expected to be. It is held while the
     /// error's text is written.
     Panicked(Mutex<Payload>),
-    CouldNotRun(Refused),
+    /// Why, and that in one line.
+    CouldNotRun(Error, String),
 }
 
 /// What a panic carried; `None` once it was given away.
@@ -58,35 +59,25 @@ impl Drop for Payload {
     }
 }
 
-/// Why a job could not run, and that in one line.
-pub(crate) struct Refused {
-    pub(crate) reason: Error,
-    text: String,
-}
-
-impl Refused {
-    pub(crate) fn by_wheel(wheel: &TimingWheel, reason: Error) -> Self {
-        let why = match wheel.max_pending() {
-            Some(max) if reason.is_at_capacity() => {
-                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
-            }
-            _ => reason.to_string(),
-        };
-        Self { reason, text: format!("the job could not run: {why}") }
-    }
-
-    pub(crate) fn by_jobs() -> Self {
-        Self { reason: Error::shutdown(), text: "the jobs were shut down, and take no more".to_owned() }
-    }
-}
-
 impl JobError {
     pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Self {
         Self(Kind::Panicked(Mutex::new(Payload(Some(panic)))))
     }
 
     pub(crate) fn could_not_run(wheel: &TimingWheel, reason: Error) -> Self {
-        Self(Kind::CouldNotRun(Refused::by_wheel(wheel, reason)))
+        let why = match wheel.max_pending() {
+            Some(max) if reason.is_at_capacity() => {
+                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
+            }
+            _ => reason.to_string(),
+        };
+        Self(Kind::CouldNotRun(reason, format!("the job could not run: {why}")))
+    }
+
+    /// The list of jobs has ended.
+    pub(crate) fn jobs_shut_down() -> Self {
+        let text = "the jobs were shut down, and take no more";
+        Self(Kind::CouldNotRun(Error::shutdown(), text.to_owned()))
     }
 
     pub(crate) const fn state(&self) -> JobState {
@@ -113,7 +104,7 @@ impl JobError {
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
         match &self.0 {
-            Kind::CouldNotRun(refused) => Some(refused.reason),
+            Kind::CouldNotRun(reason, _) => Some(*reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -143,7 +134,7 @@ impl fmt::Display for JobError {
                     None => f.write_str("the job panicked"),
                 }
             }
-            Kind::CouldNotRun(refused) => f.write_str(&refused.text),
+            Kind::CouldNotRun(_, text) => f.write_str(text),
         }
     }
 }
@@ -157,7 +148,7 @@ impl fmt::Debug for JobError {
 impl error::Error for JobError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.0 {
-            Kind::CouldNotRun(refused) => Some(&refused.reason),
+            Kind::CouldNotRun(reason, _) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -168,20 +159,20 @@ impl error::Error for JobError {
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
 /// turns it into a `Box<dyn Error + Send + Sync>`, or into a [`timingwheel::Error`], without what was to run.
 pub struct TryRunError<F, K = ()> {
-    refused: Refused,
+    refused: JobError,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
     job: Mutex<(K, F)>,
 }
 
 impl<F, K> TryRunError<F, K> {
-    pub(crate) const fn new(refused: Refused, key: K, job: F) -> Self {
+    pub(crate) const fn new(refused: JobError, key: K, job: F) -> Self {
         Self { refused, job: Mutex::new((key, job)) }
     }
 
     /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
     #[must_use]
     pub const fn error(&self) -> Error {
-        self.refused.reason
+        self.refused.reason().expect("it could not run")
     }
 
     /// The future, or the closure that makes futures, as it was given.
@@ -199,19 +190,19 @@ impl<F, K> TryRunError<F, K> {
 
 impl<F, K> fmt::Debug for TryRunError<F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TryRunError").field("error", &self.refused.text).finish_non_exhaustive()
+        f.debug_struct("TryRunError").field("error", &self.refused).finish_non_exhaustive()
     }
 }
 
 impl<F, K> fmt::Display for TryRunError<F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.refused.text)
+        self.refused.fmt(f)
     }
 }
 
 impl<F, K> error::Error for TryRunError<F, K> {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        Some(&self.refused.reason)
+        self.refused.source()
     }
 }
 

@@ -35,7 +35,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{JobError, Kind, Refused};
+use crate::error::{JobError, Kind};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::schedule::{Replanned, When};
@@ -221,8 +221,8 @@ impl<K: Key, W: Work> Record<K, W> {
     pub(crate) fn start<T>(
         self: &Arc<Self>,
         first: First,
-        list: impl FnOnce() -> Result<T, Refused>,
-    ) -> Result<T, (Refused, W)> {
+        list: impl FnOnce() -> Result<T, JobError>,
+    ) -> Result<T, (JobError, W)> {
         let mut timer = first.map(|(sleep, _)| sleep);
         let (is_due, error) = match timer.as_mut().map(|sleep| self.poll(sleep)) {
             Some(Polled::Refused(error) | Polled::Lost(error)) => (false, Some(error)),
@@ -232,7 +232,7 @@ impl<K: Key, W: Work> Record<K, W> {
             None => (false, self.wheel.is_ended().then(Error::shutdown)),
         };
         if let Some(error) = error {
-            return Err((Refused::by_wheel(&self.wheel, error), self.refuse(error)));
+            return Err((JobError::could_not_run(&self.wheel, error), self.refuse(error)));
         }
         let (refused, timer) = match (caught(list), timer) {
             (Ok(Ok(listed)), Some(sleep)) => {

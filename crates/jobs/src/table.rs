@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use equivalent::Equivalent;
 use hashbrown::HashTable;
 
-use crate::error::Refused;
+use crate::error::JobError;
 use crate::info::JobState;
 use crate::lock;
 use crate::record::AnyJob;
@@ -142,14 +142,14 @@ impl<K> Table<K> {
     }
 
     /// Lists a job, if it has a run, and returns the one that had its key.
-    pub(crate) fn replace(&self, job: Listed<K>, has_run: bool) -> Result<Option<Listed<K>>, Refused>
+    pub(crate) fn replace(&self, job: Listed<K>, has_run: bool) -> Result<Option<Listed<K>>, JobError>
     where
         K: Eq,
     {
         let hash = job.hash();
         let mut part = self.part(hash);
         if part.is_shut_down {
-            return Err(Refused::by_jobs());
+            return Err(JobError::jobs_shut_down());
         }
         let is_meant = |entry: &(u64, Listed<K>)| entry.0 == hash && entry.1.key() == job.key();
         if !has_run {

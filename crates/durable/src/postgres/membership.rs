@@ -2,6 +2,7 @@
 //! functions `share_out` and `renew` in `sql/functions.sql` decide which instance owns which shard.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,12 @@ pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
 /// keeps its shards for no longer.
 const FIRST_LEASE: Duration = Duration::from_secs(10);
 
+/// A number that no other instance draws. It is the system's and not `fastrand`'s, whose generators follow from that of the thread:
+/// a program may have given it a seed, the same in each of its instances.
+fn drawn() -> i64 {
+    RandomState::new().hash_one(()).cast_signed()
+}
+
 fn lease_ms(lease: Duration) -> i64 {
     i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, 1 << 42)
 }
@@ -29,8 +36,7 @@ fn lease_ms(lease: Duration) -> i64 {
 impl Inner {
     pub(super) async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner> {
         let Inner { connections, options, owned, .. } = self;
-        // Of its own generator: the one of each thread may have a seed that a test or a program has set.
-        let token = fastrand::Rng::new().i64(..);
+        let token = drawn();
         let names: Vec<&str> = kinds.iter().map(String::as_str).collect();
         let rows = connections
             .ask_for_lease(
@@ -305,8 +311,10 @@ impl OwnedShards {
         owned.len() == 1 && owned.values().all(begins_all)
     }
 
-    /// A number of its own for the `count`th timer that the owner saves, with its shard at the end.
+    /// A number of its own for the `count`th timer that the owner saves, with its shard at the end. After a restore two instances
+    /// may have one epoch, so each counts from a number of its own.
     pub(super) fn number(&self, epoch: u64, count: u64, due_in_ms: i64, kind: &str) -> u64 {
+        let count = count.wrapping_add(self.token(epoch).unwrap_or(0).cast_unsigned());
         let own = self.of(epoch).filter(|of_owner| due_in_ms < SOON_MS && of_owner.kinds.contains(kind));
         let own = own.and_then(|of_owner| of_owner.parts.shards.nth(count));
         let shard = own.unwrap_or_else(|| self.all.spread(count));
@@ -366,6 +374,25 @@ mod tests {
         owned.set_clock(7, 1_000_000);
         assert!(owned.valid_until_us(7, Duration::from_secs(1)).is_some_and(|until| until >= 2_000_000));
         assert_eq!(owned.valid_until_us(7, Duration::MAX), None);
+    }
+
+    #[test]
+    fn instances_that_have_one_epoch_after_a_restore_give_different_numbers() {
+        let [one, other] = [0x0123_4567_89ab, -0x7654_3210_fedc].map(|token| {
+            let owned = OwnedShards::new(AllShards::new(64).expect("a number of shards"));
+            owned.insert(7, token, Duration::from_secs(1), Arc::default());
+            (0..1_000).map(|count| owned.number(7, count, SOON_MS, "kind")).collect::<HashSet<_>>()
+        });
+        assert!(one.len() == 1_000 && one.is_disjoint(&other));
+    }
+
+    #[test]
+    fn instances_whose_programs_seed_the_generator_of_the_thread_draw_different_tokens() {
+        let tokens = [1, 1].map(|seed| {
+            fastrand::seed(seed);
+            drawn()
+        });
+        assert_ne!(tokens[0], tokens[1]);
     }
 
     #[test]

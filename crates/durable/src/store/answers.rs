@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{NewTimer, Paused, Series};
 use crate::id::{Place, TimerId, millis, timestamp};
@@ -205,7 +205,7 @@ pub struct Failure {
 }
 
 /// When things happened to a timer. `None` for what has not happened, and for what an older format has not noted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Times {
     /// It was saved; a run of a series: the series was.
@@ -219,7 +219,8 @@ pub struct Times {
 }
 
 /// The state of a timer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum State {
     /// It waits for its time, or for its next attempt.
     Stored,
@@ -236,20 +237,31 @@ pub enum State {
 
 /// Why a timer is buried, that is, kept for people to look at. Its attempts are used up, its handler asked for it, or its payload
 /// cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Buried {
     /// In words.
     pub reason: String,
 }
 
-/// All that a store has of a timer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Buried {
+    /// For this reason.
+    #[must_use]
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+/// All that a store has of a timer. serde writes the payload as JSON, and as text if it is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Stored {
     /// Its name, and when it is due now.
     pub timer: Near,
     /// Which handler it is for.
     pub kind: String,
     /// The payload, as JSON.
+    #[serde(serialize_with = "json_or_text")]
     pub payload: Vec<u8>,
     /// The user's name for it.
     pub key: Option<String>,
@@ -269,6 +281,13 @@ pub struct Stored {
     pub state: State,
     /// When that came about.
     pub times: Times,
+}
+
+fn json_or_text<S: Serializer>(payload: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    match serde_json::from_slice::<serde_json::Value>(payload) {
+        Ok(json) => json.serialize(to),
+        Err(_) => to.serialize_str(&String::from_utf8_lossy(payload)),
+    }
 }
 
 /// A timer that is overdue, from [`Store::overdue`](super::Store::overdue).
@@ -308,6 +327,7 @@ impl From<NewTimer> for Stored {
 
 /// How many timers there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Stored: those that have not begun.
     pub stored: u64,

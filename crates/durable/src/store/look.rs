@@ -6,11 +6,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Kinds, Near, State, Stored, Which};
 use crate::id::{Place, TimerId, millis};
 
-/// Where a timer is on its way.
+/// Where a timer is on its way. serde has it as its [name](Self::name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Phase {
@@ -70,6 +71,18 @@ impl Phase {
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(phase, _)| *phase == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl Serialize for Phase {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Phase {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -300,7 +313,7 @@ impl Sight {
 }
 
 /// A timer, as it is shown to an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Shown {
     /// All that the store has of it. Of a damaged one, as much as can be read.
@@ -320,24 +333,30 @@ impl Shown {
 }
 
 /// A page of timers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Listing {
     /// The timers: stored and begun ones in the order of their due times, then buried ones in the order of their ids. Ended ones
     /// stand in the order in which they have ended. There may be fewer than the limit, or none, although more follow: a page looks at 2,500 timers at the most.
     pub timers: Vec<Shown>,
-    /// The filter of the next page. `None` if this is the last one.
+    /// The filter of the next page. `None` if this is the last one. serde leaves it out.
+    #[serde(skip)]
     pub next: Option<Filter>,
 }
 
 /// How many timers there are of each kind in each phase.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tally {
-    /// The numbers. A kind without timers in a phase is missing.
+    /// The numbers. A kind without timers in a phase is missing. serde writes a list of kinds, phases and numbers.
+    #[serde(serialize_with = "list")]
     pub counts: BTreeMap<(String, Phase), u64>,
     /// There are so many timers that the numbers were reckoned from a part of them.
     pub is_estimate: bool,
+}
+
+fn list<S: Serializer>(counts: &BTreeMap<(String, Phase), u64>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(counts.iter().map(|((kind, phase), count)| (kind, phase, count)))
 }
 
 /// A timer to act on.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 use timingwheel_calendar::Missed;
 
 use super::Near;
@@ -203,16 +204,23 @@ impl Default for Page {
 ///
 /// To a store these are three texts: the rule, the policy for missed runs, and the [standing](Self::standing). Two
 /// rules are the same if their texts are equal, and so are two policies. A save compares the payloads too.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Series {
     /// The rule, with its zone, as a `Plan` of `timingwheel-calendar` prints it.
     pub rule: String,
     /// The policy for missed runs.
+    #[serde(serialize_with = "text")]
     pub missed: Missed,
     /// The millisecond after which the rule had the pending run as its first.
+    #[serde(skip)]
     pub(crate) after_ms: Option<i64>,
     /// The runs up to this millisecond since 1970 were missed, and this many of them may still run.
+    #[serde(skip)]
     pub(crate) catching_up: Option<(i64, u32)>,
+}
+
+fn text<S: Serializer>(missed: &Missed, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(missed)
 }
 
 impl Series {

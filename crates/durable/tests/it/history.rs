@@ -100,6 +100,9 @@ async fn how_each_timer_of_a_kept_kind_has_ended_is_found_by_key_id_phase_and_ti
     let dies = reaches(&durable, "dies", Phase::Failed).await;
     assert!(is_now(dies.timer.times.buried) && is_now(dies.timer.times.ended), "{dies:?}");
     assert!(matches!(&dies.timer.state, State::Buried(buried) if buried.reason == "no such address"));
+    let json = serde_json::to_value(&dies).expect("JSON");
+    assert_eq!((&json["phase"], &json["timer"]["payload"]), (&"failed".into(), &"dies".into()));
+    assert_eq!(json["timer"]["state"]["Buried"]["reason"], "no such address");
     // Under its key there is another one now, so its id finds it.
     let old = durable.show(dropped.id()).await.expect("an answer").expect("it is kept");
     assert_eq!((old.phase, old.timer.timer), (Phase::Replaced, dropped));

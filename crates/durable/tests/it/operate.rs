@@ -292,5 +292,7 @@ async fn timers_are_counted_by_kind_and_phase(store: impl Store + Clone) {
         ]
     );
     assert!(!tally.is_estimate);
+    let json = serde_json::to_value(&tally).expect("JSON");
+    assert_eq!(json["counts"][0], serde_json::json!(["mail", "waiting", 5]));
     stop(durable).await;
 }

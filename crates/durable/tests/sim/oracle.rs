@@ -98,7 +98,8 @@ struct Reader<'a> {
     old: BTreeSet<usize>,
     joined: BTreeMap<u64, (i64, bool)>,
     retried: BTreeSet<TimerId>,
-    faults: Vec<(i64, i64)>,
+    /// Faults other than clocks that are wrong from the start: from when until when they may be felt, and whether a clock was set.
+    faults: Vec<(i64, i64, bool)>,
 }
 
 pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
@@ -161,7 +162,8 @@ impl Reader<'_> {
                 Event::Fault { until, what } => {
                     self.uncalm.push((*at, until + after));
                     if !what.starts_with("Start") {
-                        self.faults.push((*at, until + after));
+                        let is_clock = ["SetClock", "SetDbClock"].iter().any(|way| what.starts_with(way));
+                        self.faults.push((*at, until + after, is_clock));
                     }
                 }
                 Event::Up { .. }
@@ -349,7 +351,7 @@ impl Reader<'_> {
     fn expired(&mut self, epoch: u64, inst: Option<usize>, why: &str) {
         let (now, lease) = (self.now, self.script.lease_ms);
         let (joined, is_known) = self.joined.get(&epoch).copied().unwrap_or((now, true));
-        let has_fault = self.faults.iter().any(|(from, to)| *from <= now && now - 2 * lease <= *to);
+        let has_fault = self.faults.iter().any(|(from, to, _)| *from <= now && now - 2 * lease <= *to);
         let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
         // Somebody was there to notice.
         let is_seen = self.stands.members.values().any(|inst| self.up.contains_key(inst));

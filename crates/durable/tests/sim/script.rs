@@ -31,6 +31,8 @@ pub(crate) struct Script {
 pub(crate) enum Lack {
     /// An owner is told by its epoch alone.
     Token,
+    /// An owner counts its saves from its token on.
+    NumbersFromToken,
     /// Renewals share the connections of other calls.
     LeaseConnection,
     /// The first lease is short.
@@ -66,8 +68,9 @@ pub(crate) enum Lack {
 }
 
 impl Lack {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Token,
+        Self::NumbersFromToken,
         Self::LeaseConnection,
         Self::FirstLease,
         Self::CancelsStatements,

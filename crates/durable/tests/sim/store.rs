@@ -57,7 +57,6 @@ type Result<T> = std::result::Result<T, Failed>;
 /// What the instance knows of an owner of its own.
 #[derive(Clone, Default)]
 struct Owned {
-    token: u64,
     lease: Duration,
     kinds: Kinds,
     parts: Parts,
@@ -68,6 +67,8 @@ struct Owned {
 
 struct State {
     owned: BTreeMap<u64, Owned>,
+    /// Also of owners that are none any more.
+    tokens: BTreeMap<u64, u64>,
     /// Notes of the database that nobody has heard yet.
     heard: Vec<Option<(u64, i64)>>,
     is_listening: bool,
@@ -101,6 +102,7 @@ impl Client {
     pub(crate) fn new(wire: Wire, timeout: Duration) -> Self {
         let state = State {
             owned: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             heard: Vec::new(),
             is_listening: false,
             once_more: None,
@@ -180,7 +182,7 @@ impl Client {
     }
 
     fn who(&self, owner: Owner) -> Who {
-        let token = self.state().owned.get(&owner.epoch).map_or(0, |own| own.token);
+        let token = self.state().tokens.get(&owner.epoch).copied().unwrap_or(0);
         Who { epoch: owner.epoch, token }
     }
 
@@ -364,8 +366,9 @@ impl Store for Client {
         let joined = self.write(move |db| Some(Ok((db.join(lease_ms, &names, token), db.now_ms)))).await?;
         let (epoch, now_ms) = joined;
         let clock = Some((Instant::now(), now_ms));
-        let owned = Owned { token, lease, kinds, clock, ..Owned::default() };
+        let owned = Owned { lease, kinds, clock, ..Owned::default() };
         self.state().owned.insert(epoch, owned);
+        self.state().tokens.insert(epoch, token);
         self.0.wire.world().log(Event::Knows { epoch });
         Ok(Owner { epoch })
     }
@@ -501,7 +504,7 @@ impl Store for Client {
         let epoch = owner.epoch;
         let Some(own) = self.state().owned.get(&epoch).cloned() else { return Ok(nothing) };
         let (limit, lease_ms) = (self.0.timeout.min(own.lease / 3), millis(own.lease));
-        let who = Who { epoch, token: own.token };
+        let who = self.who(owner);
         let is_own = self.0.wire.world().has(Lack::LeaseConnection);
         let connections = if is_own { None } else { Some(&self.0.connections) };
         let lease = self
@@ -560,7 +563,9 @@ impl Store for Client {
 
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
         let due_in_ms = due.as_millisecond() - self.now_ms(owner.epoch);
+        let first = if self.0.wire.world().has(Lack::NumbersFromToken) { self.who(owner).token } else { 0 };
         let state = self.state();
+        let count = count.wrapping_add(first);
         let own = state.owned.get(&owner.epoch).filter(|own| due_in_ms < SOON_MS && own.kinds.contains(kind));
         let own = own.map(|own| &own.parts).filter(|parts| !parts.shards.is_empty());
         let shard = match own {

@@ -1,6 +1,6 @@
 //! A user's code that panics, but for conditions, which `model` has: who gets the panic, and that nobody else loses anything.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -9,17 +9,29 @@ use tokio_test::{assert_ready_eq, task::spawn};
 
 use crate::{DAY, Key, Level, Use, counts, keys_that, ms, poll_by, purgatory, when_dropped, when_woken};
 
+/// Panics when it is dropped.
+struct Again;
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        panic!("the drop of a payload");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_waker_that_panics_harms_nobody() {
     let (purgatory, level) = (purgatory(), Level::default());
-    let mut panics = purgatory.watch(["key"], DAY, level.at_least(1));
-    let waker = when_woken(|| panic!("a waker"));
-    assert!(!poll_by(&mut panics, &waker));
-    let other = purgatory.watch(["key"], DAY, level.at_least(1));
-    level.set(1);
-    assert_eq!((purgatory.check("key"), counts(&purgatory)), (2, (0, 0)));
-    assert!(poll_by(&mut panics, &waker));
-    assert_eq!(other.await, Ok(1));
+    // Also if its payload panics again.
+    for waker in [when_woken(|| panic!("a waker")), when_woken(|| panic_any(Again))] {
+        level.set(0);
+        let mut panics = purgatory.watch(["key"], DAY, level.at_least(1));
+        assert!(!poll_by(&mut panics, &waker));
+        let other = purgatory.watch(["key"], DAY, level.at_least(1));
+        level.set(1);
+        assert_eq!((purgatory.check("key"), counts(&purgatory)), (2, (0, 0)));
+        assert!(poll_by(&mut panics, &waker));
+        assert_eq!(other.await, Ok(1));
+    }
     // Nor as it is dropped with its future: the operation has the last one.
     let mut watch = purgatory.watch(["key"], ms(10), level.at_least(2));
     let waker = when_dropped(|| panic!("the drop of a waker"));
@@ -54,24 +66,6 @@ async fn a_condition_whose_drop_panics_harms_nobody_and_completes() {
         assert_eq!(other.await.is_ok(), !["cancel", "shutdown"].contains(&how), "{how}");
         assert_eq!(counts(&purgatory), (0, 0));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panic_whose_payload_panics_again_ends_where_the_first_one_does() {
-    struct Again;
-    impl Drop for Again {
-        fn drop(&mut self) {
-            panic!("the drop of a payload");
-        }
-    }
-    let (purgatory, level) = (purgatory(), Level::default());
-    let mut panics = purgatory.watch(["key"], DAY, level.at_least(1));
-    let waker = when_woken(|| std::panic::panic_any(Again));
-    assert!(!poll_by(&mut panics, &waker));
-    let other = purgatory.watch(["key"], DAY, level.at_least(1));
-    level.set(1);
-    assert_eq!((purgatory.check("key"), counts(&purgatory)), (2, (0, 0)));
-    assert_eq!(other.await, Ok(1));
 }
 
 /// Keys of which the second panics as it is dropped.

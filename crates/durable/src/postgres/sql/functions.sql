@@ -12,7 +12,7 @@ begin
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
             'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'finish_timer', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
-            'instance', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'locked', 'move_one', 'move_timer',
+            'instance', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'lock_shares', 'locked', 'move_one', 'move_timer',
             'next_number', 'note_crash', 'note_deleted', 'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
             'runs', 'save', 'save_among_others', 'save_one',
             'save_series', 'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
@@ -46,8 +46,12 @@ end $$;
 
 -- Instances ------------------------------------------------------------------------------------------------------------
 
--- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has locked the row of
--- `format`. `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
+-- One transaction at a time shares the shards out. It waits for no row: a person who pauses a kind may leave their transaction open.
+create function timingwheel.lock_shares() returns void language sql as $$
+    select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('shares'))
+$$;
+
+-- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has called `lock_shares`. `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
 -- functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
 create function timingwheel.share_out(p_tells boolean) returns int language plpgsql set jit = off as $$
 declare
@@ -174,7 +178,7 @@ declare
     v_least bigint;
     v_works boolean := cardinality(p_kinds) > 0;
 begin
-    perform from timingwheel.format for update;
+    perform timingwheel.lock_shares();
     v_least := 1 + greatest(
         (select max(i.epoch) from timingwheel.instances i), (select max(s.epoch) from timingwheel.shards s), 0
     );
@@ -220,7 +224,7 @@ begin
             and exists (select from timingwheel.instances where works)
         )
     then
-        perform from timingwheel.format for update;
+        perform timingwheel.lock_shares();
         taken := timingwheel.remove_the_dead();
         perform timingwheel.share_out(true);
     end if;
@@ -299,7 +303,7 @@ end $$;
 -- Its shards are the others'. This waits for no row of a timer: joins and renewals wait for this.
 create function timingwheel.leave(p_epoch bigint, p_token bigint) returns void language plpgsql set jit = off as $$
 begin
-    perform from timingwheel.format for update;
+    perform timingwheel.lock_shares();
     delete from timingwheel.instances where epoch = timingwheel.instance(p_epoch, p_token);
     if found then
         perform timingwheel.share_out(true);

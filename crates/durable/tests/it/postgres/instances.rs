@@ -253,11 +253,11 @@ async fn tables_that_need_a_newer_program_are_refused_and_newer_ones_that_do_not
     let url = database().await;
     drop(store(&url).await);
     let sql = client(&url).await;
-    sql.batch_execute("update timingwheel.format set version = 4").await.expect("an update");
+    sql.batch_execute("update timingwheel.format set version = 5").await.expect("an update");
     drop(store(&url).await);
-    sql.batch_execute("update timingwheel.format set oldest = 4").await.expect("an update");
+    sql.batch_execute("update timingwheel.format set oldest = 5").await.expect("an update");
     let error = PostgresStore::connect(&url).await.expect_err("a refusal");
-    assert!(matches!(error, PostgresError::Format { oldest: 4, known: 3 }), "{error}");
+    assert!(matches!(error, PostgresError::Format { oldest: 5, known: 4 }), "{error}");
 }
 
 #[tokio::test]

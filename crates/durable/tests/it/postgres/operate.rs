@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use timingwheel_durable::store::Store;
 use timingwheel_durable::{Act, Answer, Durable, Filter, Phase, Run};
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
+use super::support::{Calls, Tick, builder, client, instance, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(600);
 
@@ -146,6 +147,21 @@ async fn people_keep_a_history_and_see_by_a_view_how_timers_ended_and_who_ran_th
     one.stop(Duration::from_secs(60)).await;
 }
 
+#[tokio::test]
+async fn each_statement_of_the_page_on_call_is_one_that_the_database_takes() {
+    let url = database().await;
+    drop(store(&url).await);
+    let sql = client(&url).await;
+    let page = include_str!("../../../docs/on_call.md");
+    let statements = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut count = 0;
+    for statement in statements {
+        sql.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+        count += 1;
+    }
+    assert!(count > 10, "{count}");
+}
+
 fn calls_of(calls: &Calls, tick: &Tick) -> usize {
     calls.names().iter().filter(|name| **name == tick.name).count()
 }
@@ -208,6 +224,26 @@ async fn buried_timers_are_retried_in_one_call_while_eight_instances_run() {
     names.dedup();
     assert_eq!((names.len() as u64, calls.all().len() as u64), (count, count), "each once");
     for one in instances {
+        one.stop(Duration::from_secs(60)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_pause_in_a_transaction_that_stays_open_costs_nobody_a_lease_and_keeps_nobody_from_joining() {
+    let (url, calls) = (database().await, Calls::default());
+    let lease = Duration::from_secs(3);
+    let one = instance(&url, lease, &calls).await;
+    let dies = store(&url).await;
+    dies.join(Duration::from_secs(2), ticks()).await.expect("it joins");
+    until("both have shards", async || one.stats().shards.0 == 32).await;
+    let sql = client(&url).await;
+    sql.batch_execute("begin; select timingwheel.pause_kind('other')").await.expect("a pause");
+    until("one has all shards", async || one.stats().shards.0 == 64).await;
+    let two = instance(&url, lease, &calls).await;
+    until("the other has its share", async || one.stats().shards.0 == 32).await;
+    assert_eq!((one.stats().rejoined, two.stats().rejoined), (0, 0));
+    sql.batch_execute("commit").await.expect("a commit");
+    for one in [one, two] {
         one.stop(Duration::from_secs(60)).await;
     }
 }
