@@ -1,7 +1,7 @@
 //! [`Deadline`]: the value that a request carries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fmt, iter};
 
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ended::Ended;
+use crate::run::Ear;
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -78,9 +79,12 @@ struct Inner {
     parent: Option<Deadline>,
     /// A child of the parent's token.
     token: CancellationToken,
+    /// Of a future that is over, for the next.
+    ear: Mutex<Option<Ear>>,
     /// Why what is under it ends as its time is up: [`Ended::Limit`] for that of a call.
     passed: Ended,
-    first: Instant,
+    /// `None` without a time of its own.
+    first: Option<Instant>,
     /// How much later than `first` it passes, in nanoseconds, and in the [lowest bits](END) how it ended. In one word, so
     /// that nobody extends a deadline that another thread has seen ended.
     word: AtomicU64,
@@ -88,36 +92,29 @@ struct Inner {
 
 /// The bits that tell how a deadline ended: none of them is set while it goes on.
 const END: u64 = 3;
-const PASSED: u64 = 1;
-const CANCELLED: u64 = 2;
+/// What these bits say. The number of an end is one more than that of its variant.
+const ENDS: [Option<Ended>; 4] = [None, Some(Ended::Passed), Some(Ended::Limit), Some(Ended::Cancelled)];
 /// A time that never comes; 146 years.
 const NEVER: u64 = u64::MAX >> 2;
+
+/// How it ended, by its `word`.
+fn noted(word: u64) -> Option<Ended> {
+    ENDS[(word & END) as usize]
+}
 
 impl Inner {
     /// When it passes, by its `word`.
     fn instant(&self, word: u64) -> Option<Instant> {
-        match word >> 2 {
-            // Most are not extended.
-            0 => Some(self.first),
-            later => (later < NEVER).then(|| self.first + Duration::from_nanos(later)),
-        }
+        let first = self.first.filter(|_| word >> 2 < NEVER)?;
+        Some(first + Duration::from_nanos(word >> 2))
     }
 
-    fn own_instant(&self) -> Option<Instant> {
-        self.instant(self.word.load(Ordering::Acquire))
-    }
-
-    /// Ends it, unless it has ended or is not due. Returns how it has ended by now.
-    fn close(&self, end: u64, is_due: impl Fn(u64) -> bool) -> (bool, Option<Ended>) {
+    /// Notes `end`, unless one is noted or it is not due. Returns whether this call did, and what is noted by now.
+    fn close(&self, end: Ended, is_due: impl Fn(u64) -> bool) -> (bool, Option<Ended>) {
         let closed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-            (word & END == 0 && is_due(word)).then_some(word | end)
+            (word & END == 0 && is_due(word)).then_some(word | (end as u64 + 1))
         });
-        let end = match closed.map_or_else(|word| word & END, |_| end) {
-            0 => None,
-            PASSED => Some(self.passed),
-            _ => Some(Ended::Cancelled),
-        };
-        (closed.is_ok(), end)
+        (closed.is_ok(), closed.map_or_else(noted, |_| Some(end)))
     }
 }
 
@@ -137,9 +134,10 @@ impl Deadline {
             wheel: wheel.clone(),
             parent: parent.cloned(),
             token: parent.map_or_else(CancellationToken::new, |parent| parent.0.token.child_token()),
+            ear: Mutex::new(None),
             passed,
-            first: instant.unwrap_or_else(Instant::now),
-            word: AtomicU64::new(if instant.is_some() { 0 } else { NEVER << 2 }),
+            first: instant,
+            word: AtomicU64::new(0),
         }))
     }
 
@@ -171,7 +169,7 @@ impl Deadline {
     /// cancel does not change it.
     #[must_use]
     pub fn instant(&self) -> Option<Instant> {
-        self.chain().filter_map(|it| it.0.own_instant()).min()
+        self.chain().filter_map(|it| it.0.instant(it.word())).min()
     }
 
     /// The time that is left, zero if it has passed; `None` if only a cancel ends it.
@@ -180,19 +178,20 @@ impl Deadline {
         self.instant().map(|instant| instant.saturating_duration_since(self.0.wheel.current_time()))
     }
 
-    /// How it ended, if it has: what came first counts. [`Deadline::run`] then answers with this, unless its future is ready
-    /// at the first poll.
+    /// How it ended, if it has. The first answer stays. If the limit of a call and the time of its request are both up, the
+    /// answer is [`Ended::Passed`]. [`Deadline::run`] returns the same, unless its future is ready when it is polled.
     #[must_use]
     pub fn end(&self) -> Option<Ended> {
-        if let Some(end) = self.chain().find_map(|it| it.0.close(0, |_| false).1) {
-            return Some(end);
-        }
-        if self.0.token.is_cancelled() {
-            return self.0.close(CANCELLED, |_| true).1;
-        }
-        let now = self.0.wheel.current_time();
-        let is_due = |it: &Self, word| it.0.instant(word).is_some_and(|at| at <= now);
-        self.chain().find_map(|it| it.0.close(PASSED, |word| is_due(it, word)).1)
+        let noted = self.chain().find_map(|it| noted(it.word()));
+        let cancelled = || self.0.token.is_cancelled().then_some(Ended::Cancelled);
+        let passed = || {
+            let now = self.0.wheel.current_time();
+            let is_due = |it: &&Self, word| it.0.instant(word).is_some_and(|at| at <= now);
+            let end = self.chain().filter(|it| is_due(it, it.word())).last()?.0.passed;
+            self.chain().filter_map(|it| it.0.close(end, |word| is_due(&it, word)).1).last()
+        };
+        // Also where an ancestor's is noted, so that this one's does not change.
+        noted.or_else(cancelled).or_else(passed).and_then(|end| self.0.close(end, |_| true).1)
     }
 
     /// Whether it has passed or was cancelled.
@@ -236,7 +235,7 @@ impl Deadline {
     }
 
     fn extend_until(&self, instant: Option<Instant>) -> bool {
-        let Inner { wheel, first, word, .. } = &*self.0;
+        let Inner { wheel, first: Some(first), word, .. } = &*self.0 else { return !self.has_ended() };
         let later = instant.map_or(NEVER, |instant| {
             let later = instant.saturating_duration_since(*first).as_nanos();
             u64::try_from(later).map_or(NEVER, |later| later.min(NEVER))
@@ -250,7 +249,7 @@ impl Deadline {
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Returns whether this call ended it:
     /// `false` if it had ended before.
     pub fn cancel(&self) -> bool {
-        let is_first = self.end().is_none() && self.0.close(CANCELLED, |_| true).0;
+        let is_first = self.end().is_none() && self.0.close(Ended::Cancelled, |_| true).0;
         // Also where time was up before: whoever has the token alone does not know that.
         self.0.token.cancel();
         is_first
@@ -270,13 +269,17 @@ impl Deadline {
         self.0.token.clone().drop_guard()
     }
 
+    /// Where a future that is over leaves its ear. Nobody waits for the lock.
+    pub(crate) fn ear(&self) -> &Mutex<Option<Ear>> {
+        &self.0.ear
+    }
+
     pub(crate) fn wheel(&self) -> &TimingWheel {
         &self.0.wheel
     }
 
-    /// Whether a cancel of `other` cancels this one.
-    pub(crate) fn ends_with(&self, other: &Self) -> bool {
-        self.chain().any(|it| Arc::ptr_eq(&it.0, &other.0))
+    fn word(&self) -> u64 {
+        self.0.word.load(Ordering::Acquire)
     }
 
     /// This one and its ancestors.

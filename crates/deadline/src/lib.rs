@@ -45,14 +45,17 @@
 //! - **Dropping a deadline ends nothing.** Keep a [`drop_guard`](Deadline::drop_guard) where a handler that is dropped has
 //!   to end its tasks.
 //! - **A guard ends only what runs under its deadline.** A task that was spawned without the deadline goes on.
-//! - **No limit is a deadline too.** `deadline_in(Duration::MAX)`, and a request without a header under a server's layer
-//!   without `at_most`, end by a cancel alone.
+//! - **A deadline may have no limit.** `deadline_in(Duration::MAX)` is ended by a cancel alone. So is a request under a
+//!   server's layer without `at_most`, if its caller sends no header.
+//! - **An answer cancels nothing.** A server's layer cancels when the caller hangs up. Tasks of a handler that has answered go
+//!   on until the deadline passes.
 //! - **Ending drops the future.** It stops at an `.await`. Code that blocks its thread is not interrupted.
 //!
 //! # What it costs
 //! A deadline is two blocks of memory, and so is a child. Each future under it that is pending has a timer of its own on the
-//! wheel, and hears the token. A future that the same task polls within another one under the same deadline does not
-//! listen: the outer one does. Extending writes one word. The timer stays where it is until it fires, and then looks again.
+//! wheel, and hears the token. When the future is over, it leaves its registration with the token to the deadline, and the
+//! next future of the same task takes it. The registration has a waker, so the memory of that task may stay until the
+//! deadline is dropped. Extending writes one word: the timer stays where it is until it fires, and then looks again.
 //!
 //! # Coming from Go's `context`
 //! | Go | here |

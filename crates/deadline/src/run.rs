@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::future::{Pending, pending};
+use std::future::{Pending, pending, poll_fn};
 use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use timingwheel::Timeout;
 use tokio::task::coop;
 use tokio::time::Instant;
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::deadline::Deadline;
 use crate::ended::Ended;
@@ -23,76 +23,86 @@ thread_local! {
 
 /// The current deadline of what is polled.
 #[derive(Debug)]
-pub(crate) struct Current {
+struct Current {
     deadline: Deadline,
     limit: Limit,
-    /// Which waker a cancel of `deadline` wakes for certain.
-    hearing: WakerId,
+    /// Hears a cancel of `deadline`, once the future is pending.
+    ear: Option<Ear>,
+}
+
+impl Drop for Current {
+    /// Leaves the ear to the next future, because to register anew costs more than a timer.
+    fn drop(&mut self) {
+        if let Some(ear) = self.ear.take()
+            && let Ok(mut kept) = self.deadline.ear().try_lock()
+        {
+            kept.get_or_insert(ear);
+        }
+    }
+}
+
+/// What hears a cancel.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// What a cancel wakes.
+    waker: Waker,
+}
+
+impl Ear {
+    fn new(token: &CancellationToken) -> Self {
+        Self { cancelled: Box::pin(token.clone().cancelled_owned()), waker: Waker::noop().clone() }
+    }
 }
 
 /// A future's own limit.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
+    /// Also where the deadline is a child that passes at the limit.
     None,
     /// It begins when the future is first found pending, or when somebody asks for the current deadline.
     After(Duration),
     At(Instant),
-    /// The deadline is a child that passes at the limit, because somebody asked for it.
-    Child,
-}
-
-impl Limit {
-    const fn is_child(self) -> bool {
-        matches!(self, Self::Child)
-    }
-}
-
-type WakerId = (usize, usize);
-
-/// That of no waker, because a vtable has an address.
-const NOBODY: WakerId = (0, 0);
-
-fn id(waker: &Waker) -> WakerId {
-    (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
 impl Current {
     fn new(deadline: &Deadline, limit: Limit) -> Self {
-        Self { deadline: deadline.clone(), limit, hearing: NOBODY }
+        Self { deadline: deadline.clone(), limit, ear: None }
     }
 
-    /// The deadline, whose instant is that of the limit at the latest. The limit begins now if it has not begun.
+    /// When the future's own limit passes. It begins now if it has not begun.
+    fn limit(&mut self) -> Option<Instant> {
+        if let Limit::After(after) = self.limit {
+            self.limit =
+                self.deadline.wheel().current_time().checked_add(after).map_or(Limit::None, Limit::At);
+        }
+        if let Limit::At(limit) = self.limit { Some(limit) } else { None }
+    }
+
+    /// The deadline, whose instant is that of the limit at the latest.
     fn deadline(&mut self) -> Deadline {
-        let limit = match self.limit {
-            Limit::None | Limit::Child => None,
-            Limit::After(after) => self.deadline.wheel().current_time().checked_add(after),
-            Limit::At(instant) => Some(instant),
-        };
-        if let Some(limit) = limit {
-            (self.deadline, self.limit) = (self.deadline.limit_at(limit), Limit::Child);
+        if let Some(limit) = self.limit() {
+            // The child may be cancelled alone.
+            *self = Self::new(&self.deadline.limit_at(limit), Limit::None);
         }
         self.deadline.clone()
     }
 
-    /// A timer until it has to end; `None` if only a cancel ends it.
-    fn timer(&mut self) -> Option<Timeout<Pending<()>>> {
-        let (wheel, end) = (self.deadline.wheel(), self.deadline.instant());
-        if let Limit::After(after) = self.limit {
-            // It reads the clock, which nobody need do again.
-            let of_limit = wheel.timeout(after, pending());
-            let limit = of_limit.deadline();
-            self.limit = Limit::At(limit);
-            if end.is_none_or(|end| limit <= end) {
-                return Some(of_limit);
-            }
-        }
-        self.instant().map(|instant| wheel.timeout_at(instant, pending()))
+    /// When it has to end; `None` if only a cancel ends it.
+    fn instant(&mut self) -> Option<Instant> {
+        self.limit().into_iter().chain(self.deadline.instant()).min()
     }
 
-    /// When it has to end; `None` if only a cancel ends it.
-    fn instant(&self) -> Option<Instant> {
-        let limit = if let Limit::At(instant) = self.limit { Some(instant) } else { None };
-        limit.into_iter().chain(self.deadline.instant()).min()
+    /// Whether the deadline is cancelled. If not, then a cancel wakes the task.
+    fn is_cancelled(&mut self, cx: &mut Context<'_>) -> bool {
+        let token = self.deadline.token();
+        let left = || self.deadline.ear().try_lock().ok()?.take();
+        let ear = self.ear.get_or_insert_with(|| left().unwrap_or_else(|| Ear::new(token)));
+        if ear.waker.will_wake(cx.waker()) {
+            return token.is_cancelled();
+        }
+        ear.waker.clone_from(cx.waker());
+        ear.cancelled.as_mut().poll(cx).is_ready()
     }
 }
 
@@ -118,29 +128,6 @@ fn within<T>(current: &mut Option<Current>, poll: impl FnOnce() -> T) -> T {
     poll()
 }
 
-/// What hears a cancel of a deadline.
-#[derive(Debug)]
-struct Ear {
-    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// The waker that is registered. The token keeps it, so no other has its address.
-    waker: WakerId,
-}
-
-impl Ear {
-    fn of(deadline: &Deadline) -> Self {
-        Self { cancelled: Box::pin(deadline.token().clone().cancelled_owned()), waker: NOBODY }
-    }
-
-    /// Whether `deadline` is cancelled. If not, then a cancel wakes the task.
-    fn hears(&mut self, deadline: &Deadline, cx: &mut Context<'_>) -> bool {
-        let waker = id(cx.waker());
-        if mem::replace(&mut self.waker, waker) == waker {
-            return deadline.token().is_cancelled();
-        }
-        self.cancelled.as_mut().poll(cx).is_ready()
-    }
-}
-
 /// What a future under a deadline has of its own: a timer, once it is pending, and an ear for the token.
 #[derive(Debug)]
 pub(crate) struct Under {
@@ -148,14 +135,11 @@ pub(crate) struct Under {
     current: Option<Current>,
     /// Stays where it is when the deadline is extended, and is moved when it fires.
     timer: Option<Timeout<Pending<()>>>,
-    ear: Option<Ear>,
-    /// Whether another future of the same task may hear a cancel for this one.
-    may_share: bool,
 }
 
 impl Under {
     fn new(deadline: &Deadline, limit: Limit) -> Self {
-        Self { current: Some(Current::new(deadline, limit)), timer: None, ear: None, may_share: true }
+        Self { current: Some(Current::new(deadline, limit)), timer: None }
     }
 
     #[cfg(feature = "wire")]
@@ -177,23 +161,11 @@ impl Under {
     ) -> Poll<Result<T, Ended>> {
         // Before the future can spend it: a future that does so does not escape its deadline.
         let had_budget = coop::has_budget_remaining();
-        let mut was_child = false;
-        if let Some(current) = &mut self.current {
-            was_child = current.limit.is_child();
-            current.hearing = id(cx.waker());
-        }
         if let Poll::Ready(output) = within(&mut self.current, || poll(cx)) {
             return Poll::Ready(Ok(output));
         }
         let current = self.current.as_mut().expect("it is back, as its future has returned");
-        if current.limit.is_child() != was_child {
-            // The child may be cancelled alone.
-            self.ear = None;
-        }
-        if self.ear.is_none() && !(self.may_share && is_heard(&current.deadline, cx.waker())) {
-            self.ear = Some(Ear::of(&current.deadline));
-        }
-        if !self.ear.as_mut().is_some_and(|ear| ear.hears(&current.deadline, cx)) {
+        if !current.is_cancelled(cx) {
             ready!(poll_timer(&mut self.timer, current, cx));
         }
         // A task that only ever finds deadlines ended lets others run.
@@ -204,13 +176,6 @@ impl Under {
     }
 }
 
-/// Whether a cancel of `deadline` wakes this task for certain, because it polls this within a future that then ends with the
-/// same deadline. A future with another waker, as in a `FuturesUnordered`, may be polled elsewhere when that has ended.
-fn is_heard(deadline: &Deadline, waker: &Waker) -> bool {
-    let is_heard = |outer: &Current| outer.hearing == id(waker) && outer.deadline.ends_with(deadline);
-    CURRENT.try_with(|outer| outer.borrow().as_ref().is_some_and(is_heard)).unwrap_or(false)
-}
-
 /// Ready when time is up.
 fn poll_timer(
     timer: &mut Option<Timeout<Pending<()>>>,
@@ -218,12 +183,10 @@ fn poll_timer(
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     loop {
-        let armed = match timer {
-            Some(armed) => armed,
-            None => match current.timer() {
-                Some(armed) => timer.insert(armed),
-                None => return Poll::Pending,
-            },
+        let Some(armed) = timer else {
+            let Some(instant) = current.instant() else { return Poll::Pending };
+            *timer = Some(current.deadline.wheel().timeout_at(instant, pending()));
+            continue;
         };
         let polled = if coop::has_budget_remaining() {
             Pin::new(&mut *armed).poll(cx)
@@ -231,7 +194,10 @@ fn poll_timer(
             pin!(coop::unconstrained(&mut *armed)).poll(cx)
         };
         ready!(polled).unwrap_err();
-        // It looks again, because the deadline may have been extended.
+        // First the end, which nobody can take back. Then the instant, because the deadline may have been extended.
+        if current.deadline.has_ended() {
+            return Poll::Ready(());
+        }
         match current.instant() {
             Some(instant) if instant <= armed.deadline() => return Poll::Ready(()),
             Some(instant) => Pin::new(armed).reset(instant),
@@ -260,31 +226,11 @@ impl<F: Future> Future for Run<F> {
     }
 }
 
-pin_project! {
-    /// The future of [`Deadline::scope`].
-    struct Scope<F> {
-        current: Option<Current>,
-        #[pin]
-        future: F,
-    }
-}
-
-impl<F: Future> Future for Scope<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        within(this.current, || this.future.poll(cx))
-    }
-}
-
 impl Deadline {
     /// Runs `future` until the deadline ends. Meanwhile this is the [current](Self::current) deadline.
     ///
     /// The future is polled first, so an answer that is there comes before the end. What this returns owns its part of the
     /// deadline, so `tokio::spawn(deadline.run(future))` compiles.
-    ///
-    /// Where the same task runs one future under a deadline within another under the same one, a cancel ends the outer one.
     ///
     /// # Cancel safety
     /// Dropping it drops `future`, and leaves the deadline as it is.
@@ -307,20 +253,25 @@ impl Deadline {
     /// As [`run`](Self::run).
     ///
     /// # Errors
-    /// As [`run`](Self::run). [`Ended::Limit`] if the limit came first, and the deadline goes on.
+    /// As [`run`](Self::run). [`Ended::Limit`] if the limit is up, and the time of the deadline is not.
     ///
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_within<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        let limit = if limit == Duration::MAX { Limit::None } else { Limit::After(limit) };
-        Run { under: Under::new(self, limit), future: future.into_future() }
+        Run { under: Under::new(self, Limit::After(limit)), future: future.into_future() }
     }
 
-    /// Runs `future` until the deadline ends that is [current](Self::current) where this is called, if there is one. So
-    /// `tokio::spawn(Deadline::run_current(future))` spawns a task that ends with the request.
+    /// Runs `future` under the deadline that is [current](Self::current) where this is called, or without one if there is none.
+    /// So `tokio::spawn(Deadline::run_current(future))` spawns a task that ends with the request.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
     ///
     /// # Errors
     /// As [`run`](Self::run). None without a current deadline.
+    ///
+    /// # Panics
+    /// As [above](Self#panics).
     ///
     /// # Examples
     ///
@@ -382,8 +333,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn ended(&self) -> impl Future<Output = Ended> + Send + Sync + use<> {
-        let mut run = self.run(pending::<Infallible>());
-        run.under.may_share = false;
+        let run = self.run(pending::<Infallible>());
         async {
             let Err(end) = run.await;
             end
@@ -396,7 +346,11 @@ impl Deadline {
         &self,
         future: F,
     ) -> impl Future<Output = <F::IntoFuture as Future>::Output> + use<F> {
-        Scope { current: Some(Current::new(self, Limit::None)), future: future.into_future() }
+        let (mut current, future) = (Some(Current::new(self, Limit::None)), future.into_future());
+        async move {
+            let mut future = pin!(future);
+            poll_fn(|cx| within(&mut current, || future.as_mut().poll(cx))).await
+        }
     }
 
     /// The deadline that this code [runs](Self::run) under, if any.

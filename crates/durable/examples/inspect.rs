@@ -7,6 +7,8 @@
 //! cargo run … -- shop.redb retry --phase buried --kind cancel-order --limit 1000
 //! cargo run … -- shop.redb cancel --phase buried --older 30d
 //! cargo run … -- postgres://app@localhost/shop pause cancel-order
+//! cargo run … -- postgres://app@localhost/shop keep cancel-order 7d
+//! cargo run … -- postgres://app@localhost/shop list --phase cancelled --newer 1d
 //! ```
 //!
 //! It has no handlers, so it runs no timers. One process at a time has a file: the program that has it must have stopped.
@@ -51,6 +53,8 @@ enum Command {
     Pause { kind: String },
     /// Begins timers of a kind again.
     Resume { kind: String },
+    /// Keeps ended timers of a kind for so long, as 7d. 0d: no longer.
+    Keep { kind: String, age: jiff::Span },
 }
 
 /// Which timers.
@@ -59,7 +63,7 @@ struct Wanted {
     /// The timer of this id or key.
     #[arg(long)]
     only: Option<String>,
-    /// waiting, retrying, due, paused, unhandled, running, buried, damaged
+    /// waiting, retrying, due, paused, unhandled, running, buried, damaged; done, cancelled, replaced, skipped, failed
     #[arg(long)]
     phase: Option<Phase>,
     #[arg(long)]
@@ -70,6 +74,9 @@ struct Wanted {
     /// Due, or buried, longer ago than this, as 30d or 12h.
     #[arg(long)]
     older: Option<jiff::Span>,
+    /// Not as long ago.
+    #[arg(long)]
+    newer: Option<jiff::Span>,
     #[arg(long, default_value_t = 100)]
     limit: usize,
 }
@@ -93,6 +100,9 @@ impl Wanted {
         }
         if let Some(older) = self.older {
             filter = filter.before(Zoned::now().checked_sub(older)?.timestamp());
+        }
+        if let Some(newer) = self.newer {
+            filter = filter.from(Zoned::now().checked_sub(newer)?.timestamp());
         }
         Ok(filter)
     }
@@ -128,6 +138,10 @@ async fn obey(durable: &Durable, command: Command) -> Result<(), Box<dyn Error>>
         Command::Cancel(wanted) => act(durable, wanted, Act::Cancel).await?,
         Command::Pause { kind } => durable.pause(kind).await?,
         Command::Resume { kind } => durable.resume(kind).await?,
+        Command::Keep { kind, age } => {
+            let now = Zoned::now();
+            durable.keep_history(kind, now.duration_until(&now.checked_add(age)?).try_into()?).await?;
+        }
     }
     let paused = durable.paused().await?;
     if !paused.is_empty() {
@@ -185,13 +199,14 @@ fn show(shown: &Shown) {
     let at = |time: Option<Timestamp>| time.map_or("-".to_owned(), |time| time.to_string());
     println!("{} {} {phase}, due {}", timer.timer.id(), timer.kind, timer.timer.due());
     println!(
-        "  made {}, begun {}, buried {}",
+        "  made {}, begun {}, buried {}, ended {}",
         at(timer.times.made),
         at(timer.times.begun),
-        at(timer.times.buried)
+        at(timer.times.buried),
+        at(timer.times.ended)
     );
     println!("  {} attempts, {} of them crashed", timer.attempts, timer.crashes);
-    for (what, text) in [("key", &timer.key), ("runs on", instance), ("damage", damage)] {
+    for (what, text) in [("key", &timer.key), ("runs or ran on", instance), ("damage", damage)] {
         text.iter().for_each(|text| println!("  {what} {text}"));
     }
     timer.series.iter().for_each(|series| println!("  series {}", series.rule));

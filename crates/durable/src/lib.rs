@@ -137,7 +137,7 @@ pub use durable::{Cancelled, Durable, Moved};
 pub use error::Error;
 pub use guide::{coming_from, promises};
 #[cfg(feature = "postgres")]
-pub use guide::{many_instances, sizing};
+pub use guide::{many_instances, on_call, sizing};
 pub use handler::{Answer, HandlerError, HandlerResult, Handling, Interrupt, Kind, Run};
 pub use health::{Health, KindStats, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};

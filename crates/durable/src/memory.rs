@@ -179,7 +179,7 @@ impl Tables for Maps {
     }
 
     fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Infallible> {
-        let state = State::Buried(Buried { reason: reason.to_owned() });
+        let state = State::Buried(Buried::new(reason));
         self.buried.insert(row.timer.id, Stored { state, ..row.clone() });
         Ok(())
     }

@@ -25,8 +25,9 @@ use crate::deadline::{Deadline, DeadlineExt};
 /// The deadline is [current](Deadline::current) in the handler and while the response's body is polled, and stands in the
 /// request's extensions. It runs from when the request comes in: waiting for the service to be ready counts. When it ends,
 /// the handler is dropped and the caller is answered; a response that has begun [ends](InTime). When the caller hangs up, the
-/// deadline is cancelled, and with it all that [runs](Deadline::run_current) under it in other tasks. A request that comes
-/// too late is answered without a call of the handler. Within a current deadline, such as that of another layer round this
+/// deadline is cancelled, and with it all that [runs](Deadline::run_current) under it in other tasks; so it is when the
+/// handler panics. Unlike in Go, an answer cancels nothing: tasks under the deadline go on until it passes. A request that
+/// comes too late is answered without a call of the handler. Within a current deadline, such as that of another layer round this
 /// one, the request's is a child of it.
 ///
 /// | answer | [`Header::Grpc`] | [`Header::Millis`] |

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -27,9 +28,9 @@ pub struct Report {
 pub enum Outcome {
     /// By its response, with the whole body.
     Answered,
-    /// By an error of the service or of the body.
+    /// By an error or a panic, of the service or of the body.
     Failed,
-    /// By its deadline. If nothing of it was used, then the request came too late.
+    /// By its deadline. If `used` is zero, the request came too late.
     Ended(Ended),
     /// The response, or the rest of it, was dropped: its caller has gone.
     HungUp,
@@ -37,7 +38,7 @@ pub enum Outcome {
 
 pub(super) type Callback = Arc<dyn Fn(&Report) + Send + Sync>;
 
-/// A request that is not over. Where it is dropped, the caller has gone, and its deadline is cancelled.
+/// A request that is not over. Where it is dropped, the caller has gone or the handler panics, and its deadline is cancelled.
 pub(super) struct Request {
     deadline: Deadline,
     told: Option<(Callback, Instant, Option<Duration>)>,
@@ -59,6 +60,9 @@ impl Drop for Request {
     fn drop(&mut self) {
         if self.outcome == Outcome::HungUp {
             self.deadline.cancel();
+            if thread::panicking() {
+                self.outcome = Outcome::Failed;
+            }
         }
         if let Some((callback, begun, limit)) = self.told.take() {
             let used = self.deadline.wheel().current_time().saturating_duration_since(begun);

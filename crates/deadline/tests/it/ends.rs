@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_deadline::{DeadlineExt, Ended};
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::task::coop;
 use tokio::time::{Instant, advance, sleep};
 
@@ -47,6 +47,35 @@ async fn an_error_says_whose_limit_it_was() {
     // Both at the same time: nothing more can be done for the request.
     let request = TimingWheel::new().deadline_in(ms(50));
     assert_eq!(request.run_within(ms(50), pending::<()>()).await, Err(Ended::Passed));
+}
+
+/// A task that is busy finds both times up. A retry would be in vain.
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_time_is_up_counts_before_the_limit_of_its_call() {
+    let busy_for = async |is_asked: bool| {
+        let request = TimingWheel::new().deadline_in(ms(50));
+        let mut call = pending_once(Box::pin(request.run_within(ms(20), async move {
+            let _asked = is_asked.then(Deadline::current);
+            pending::<()>().await;
+        })));
+        advance(ms(60)).await;
+        assert!(call.is_woken());
+        call.poll()
+    };
+    for is_asked in [false, true] {
+        assert_eq!(busy_for(is_asked).await, Poll::Ready(Err(Ended::Passed)), "{is_asked}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_a_deadline_ended_stays_though_its_parent_ends_otherwise() {
+    let parent = TimingWheel::new().deadline_in(ms(50));
+    let (cancelled, passed) = (parent.child(), parent.child_in(ms(20)));
+    cancelled.cancel();
+    advance(ms(30)).await;
+    assert_eq!((cancelled.end(), passed.end()), (Some(Ended::Cancelled), Some(Ended::Passed)));
+    parent.cancel();
+    assert_eq!((parent.end(), passed.end()), (Some(Ended::Cancelled), Some(Ended::Passed)));
 }
 
 #[tokio::test(start_paused = true)]

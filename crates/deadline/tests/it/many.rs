@@ -4,6 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -88,6 +89,22 @@ async fn a_cancel_reaches_the_futures_of_a_set_that_outlives_the_future_around_i
         assert_eq!(end, Err(Ended::Cancelled));
     }
     assert_eq!(start.elapsed(), ms(10));
+}
+
+/// It was polled within a future that was over at once, and so never heard a cancel itself.
+#[tokio::test(start_paused = true)]
+async fn a_future_hears_a_cancel_also_where_the_future_around_it_is_over() {
+    let request = TimingWheel::new().deadline_in(ms(60_000));
+    let mut call = Box::pin(request.run(pending::<()>()));
+    let mut task = task::spawn(());
+    let around = request.run(std::future::poll_fn(|cx| {
+        assert!(call.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    }));
+    task.enter(|cx, _| assert!(pin!(around).poll(cx).is_ready()));
+    request.cancel();
+    assert!(task.is_woken());
+    task.enter(|cx, _| assert!(call.as_mut().poll(cx).is_ready()));
 }
 
 #[tokio::test(start_paused = true)]

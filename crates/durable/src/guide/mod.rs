@@ -10,6 +10,10 @@ pub mod coming_from {}
 #[doc = concat!(include_str!("links.md"), include_str!("links_of_postgres.md"), "\n", include_str!("../../docs/many_instances.md"))]
 pub mod many_instances {}
 
+#[cfg(feature = "postgres")]
+#[doc = concat!(include_str!("links.md"), include_str!("links_of_postgres.md"), "\n", include_str!("../../docs/on_call.md"))]
+pub mod on_call {}
+
 #[doc = concat!(include_str!("links.md"), "\n", include_str!("../../docs/promises.md"))]
 pub mod promises {}
 

@@ -80,7 +80,7 @@ fn past(
     let mut row = Stored::from_bytes(place, bytes).ok()?;
     row.times.ended = Some(Place::from_number(at).due());
     if let Some(reason) = reason {
-        row.state = State::Buried(Buried { reason: reason.to_owned() });
+        row.state = State::Buried(Buried::new(reason));
     }
     Some(Shown::new(shown(row, attempt.map(begun_by)), phase.parse().ok()?))
 }
@@ -114,7 +114,7 @@ fn note<T>(
 
 fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8])) -> Option<Stored> {
     let row = note(damaged, (true, id), Stored::from_bytes(id, bytes))?;
-    Some(Stored { state: State::Buried(Buried { reason: reason.to_owned() }), ..row })
+    Some(Stored { state: State::Buried(Buried::new(reason)), ..row })
 }
 
 /// The maps in a transaction. To open them in a writing one makes those that are missing.

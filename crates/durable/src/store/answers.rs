@@ -220,6 +220,7 @@ pub struct Times {
 
 /// The state of a timer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum State {
     /// It waits for its time, or for its next attempt.
     Stored,
@@ -237,13 +238,23 @@ pub enum State {
 /// Why a timer is buried, that is, kept for people to look at. Its attempts are used up, its handler asked for it, or its payload
 /// cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Buried {
     /// In words.
     pub reason: String,
 }
 
+impl Buried {
+    /// For this reason.
+    #[must_use]
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
 /// All that a store has of a timer. serde writes the payload as JSON, and as text if it is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Stored {
     /// Its name, and when it is due now.
     pub timer: Near,
@@ -316,6 +327,7 @@ impl From<NewTimer> for Stored {
 
 /// How many timers there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Stored: those that have not begun.
     pub stored: u64,

@@ -486,8 +486,10 @@ impl Db {
         if page.buried {
             let buried = self.tables.buried.values().filter(|(row, _)| is_listed(row));
             let stored = buried.map(|(row, reason)| {
-                let state = State::Buried(Buried { reason: reason.clone() });
-                Stored { timer: row.timer.id().into(), state, ..row.stored() }
+                let mut stored = row.stored();
+                stored.timer = row.timer.id().into();
+                stored.state = State::Buried(Buried::new(reason));
+                stored
             });
             return stored.filter(|stored| stored.timer.place() > page.after).take(page.limit).collect();
         }
@@ -499,7 +501,9 @@ impl Db {
     pub(crate) fn count(&self) -> Counts {
         let rows = self.tables.rows.len() as u64;
         let begun = self.tables.rows.values().filter(|row| row.begun_by.is_some()).count() as u64;
-        Counts { stored: rows - begun, begun, buried: self.tables.buried.len() as u64, is_estimate: false }
+        let mut counts = Counts::default();
+        (counts.stored, counts.begun, counts.buried) = (rows - begun, begun, self.tables.buried.len() as u64);
+        counts
     }
 
     /// Whether a transaction that changes these would wait.

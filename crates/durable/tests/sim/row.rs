@@ -1,6 +1,6 @@
 //! A timer, as the tables of the simulated database have it.
 
-use timingwheel_durable::store::{Failure, Near, NewTimer, Series, State, Stored, Times};
+use timingwheel_durable::store::{Failure, Near, NewTimer, Series, State, Stored};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -37,24 +37,20 @@ impl Row {
     }
 
     pub(crate) fn stored(&self) -> Stored {
-        let state = match self.begun_by {
-            Some(epoch) => State::Begun { epoch, attempt: self.attempts },
-            None => State::Stored,
-        };
-        Stored {
-            timer: self.timer,
-            kind: self.kind.clone(),
-            payload: self.payload.clone(),
+        let (id, kind) = (self.timer.id(), &self.kind);
+        let mut stored = Stored::from(NewTimer {
             key: self.key.clone(),
             series: self.series.clone(),
-            attempts: self.attempts,
-            crashes: self.crashes,
-            failures: self.failures.clone(),
-            ending: self.ending,
-            version: self.version,
-            state,
-            times: Times::default(),
+            ..NewTimer::new(id, kind, self.payload.clone())
+        });
+        stored.timer = self.timer;
+        (stored.attempts, stored.crashes) = (self.attempts, self.crashes);
+        (stored.ending, stored.version) = (self.ending, self.version);
+        stored.failures.clone_from(&self.failures);
+        if let Some(epoch) = self.begun_by {
+            stored.state = State::Begun { epoch, attempt: self.attempts };
         }
+        stored
     }
 
     /// Its instance is gone: the attempt counts apart, and the timer is stored.

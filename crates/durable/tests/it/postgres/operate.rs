@@ -147,6 +147,21 @@ async fn people_keep_a_history_and_see_by_a_view_how_timers_ended_and_who_ran_th
     one.stop(Duration::from_secs(60)).await;
 }
 
+#[tokio::test]
+async fn each_statement_of_the_page_on_call_is_one_that_the_database_takes() {
+    let url = database().await;
+    drop(store(&url).await);
+    let sql = client(&url).await;
+    let page = include_str!("../../../docs/on_call.md");
+    let statements = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut count = 0;
+    for statement in statements {
+        sql.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+        count += 1;
+    }
+    assert!(count > 10, "{count}");
+}
+
 fn calls_of(calls: &Calls, tick: &Tick) -> usize {
     calls.names().iter().filter(|name| **name == tick.name).count()
 }

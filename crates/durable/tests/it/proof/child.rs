@@ -12,7 +12,7 @@ use redb::backends::FileBackend;
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Periodic;
-use timingwheel_durable::{Answer, Durable, Kind, Missed, RedbOptions, RedbStore, Run};
+use timingwheel_durable::{Act, Answer, Durable, Filter, Kind, Missed, RedbOptions, RedbStore, Run};
 
 use super::history::{History, millis};
 use super::hooked::{Hook, Hooked, Injected, Step};
@@ -153,16 +153,30 @@ async fn work(folder: &Path) {
     let seconds = Periodic::seconds(1, start);
     if env::var_os(DRAIN).is_some() {
         durable.cancel("series").await.expect("a cancel");
+        // An operator may have been killed in between.
+        for kind in [Named::KIND, Second::KIND] {
+            durable.resume(kind).await.expect("a resume");
+        }
         while durable.count().await.expect("counts") != Default::default() {
             wheel.sleep(Duration::from_millis(5)).await;
+        }
+        let mut next = Some(Filter::history().kind(Named::KIND).limit(1_000));
+        while let Some(filter) = next {
+            let page = durable.look(filter).await.expect("a page");
+            for past in page.timers {
+                history.tell(&format!("past {} {}", past.timer.key.unwrap_or_default(), past.phase));
+            }
+            next = page.next;
         }
         durable.stop(Duration::from_secs(60)).await;
         history.tell("drained");
         return;
     }
+    durable.keep_history(Named::KIND, Duration::from_secs(86_400)).await.expect("a setting");
     durable.every("series", seconds, &Second).missed(Missed::each(1_000_000)).save().await.expect("a series");
-    let tasks: Vec<_> =
+    let mut tasks: Vec<_> =
         (0..4).map(|task| tokio::spawn(users(durable.clone(), history.clone(), task))).collect();
+    tasks.push(tokio::spawn(operator(durable.clone(), history.clone())));
     for task in tasks {
         task.await.expect("no panic");
     }
@@ -183,5 +197,50 @@ async fn users(durable: Durable, history: History, task: u64) {
         }
         history.tell(&format!("saved {name}"));
         change_mind(&durable, &history, (&name, due), &mut random, 100).await;
+    }
+}
+
+/// Somebody who acts on three timers at once, and pauses and resumes kinds.
+async fn operator(durable: Durable, history: History) {
+    let mut random = fastrand::Rng::new();
+    let unique = format!("op-{}-{}", std::process::id(), random.u64(..));
+    for round in 0..40 {
+        let prefix = format!("{unique}-{round}-");
+        let names: Vec<String> = (0..3).map(|n| format!("{prefix}{n}")).collect();
+        let now = Timestamp::from_millisecond(millis(Timestamp::now())).unwrap();
+        for name in &names {
+            let due = now + SignedDuration::from_millis(random.i64(5..120));
+            history.tell(&format!("ask {name} {}", millis(due)));
+            if durable.at(due, &Named { name: name.clone() }).key(name).save().await.is_ok() {
+                history.tell(&format!("saved {name}"));
+            }
+        }
+        let at = now + SignedDuration::from_millis(random.i64(0..100));
+        let all = Filter::new().key_prefix(prefix);
+        let (asked, act, answered) = match random.u8(..4) {
+            0 => ("cancelling".to_owned(), Act::Cancel, "removed".to_owned()),
+            1 => {
+                (format!("moving {{}} {}", millis(at)), Act::MoveTo(at), format!("moved {{}} {}", millis(at)))
+            }
+            kind => {
+                let kind = if kind == 2 { Named::KIND } else { Second::KIND };
+                let _ = durable.pause(kind).await;
+                tokio::time::sleep(Duration::from_millis(random.u64(..5))).await;
+                let _ = durable.resume(kind).await;
+                continue;
+            }
+        };
+        let tell = |what: &str| {
+            for name in &names {
+                let line =
+                    if what.contains("{}") { what.replace("{}", name) } else { format!("{what} {name}") };
+                history.tell(&line);
+            }
+        };
+        tell(&asked);
+        // Which of them were done is not answered, so only all of them can be told.
+        if durable.act(all, act).await.is_ok_and(|acted| acted.done == names.len() as u64) {
+            tell(&answered);
+        }
     }
 }

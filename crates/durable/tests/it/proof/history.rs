@@ -49,6 +49,8 @@ struct Timer {
     /// A cancel was asked for and not answered, or not yet.
     may_be_removed: bool,
     has_ended: bool,
+    /// How it ended, as the store's history has it.
+    pasts: Vec<String>,
     /// A cancel or a move was answered so.
     is_told_to_run: bool,
     /// Epoch and attempt.
@@ -74,7 +76,7 @@ pub(crate) fn check_shared(text: &str) -> Result<Found, Vec<String>> {
 fn check_of(text: &str, is_shared: bool) -> Result<Found, Vec<String>> {
     let (mut timers, mut wrong, mut found) = (BTreeMap::<&str, Timer>::new(), Vec::new(), Found::default());
     let (mut series, mut ended) = (BTreeSet::new(), BTreeSet::new());
-    let mut clean = BTreeSet::new();
+    let (mut clean, mut keeps_past) = (BTreeSet::new(), false);
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |index: usize| words[index].parse::<i64>().expect(line);
@@ -121,6 +123,10 @@ fn check_of(text: &str, is_shared: bool) -> Result<Found, Vec<String>> {
                 timer.calls.push((epoch, attempt));
             }
             "end" => timer.has_ended = true,
+            "past" => {
+                timer.pasts.push(words[2].to_owned());
+                keeps_past = true;
+            }
             "clean" => drop(clean.insert(number(1))),
             "occurs" => drop(series.insert(number(2))),
             "occurred" => drop(ended.insert(number(2))),
@@ -142,6 +148,12 @@ fn check_of(text: &str, is_shared: bool) -> Result<Found, Vec<String>> {
         }
         if timer.is_saved && !timer.is_removed && !timer.may_be_removed && !timer.has_ended {
             wrong.push(format!("lost: {name}"));
+        }
+        if keeps_past && (timer.pasts.len() > 1 || timer.is_saved && timer.pasts.is_empty()) {
+            wrong.push(format!("ended {} times in the history: {name}", timer.pasts.len()));
+        }
+        if timer.is_removed && timer.pasts.iter().any(|past| past != "cancelled") {
+            wrong.push(format!("removed, and {:?} in the history: {name}", timer.pasts));
         }
         if timer.is_told_to_run && timer.calls.is_empty() {
             wrong.push(format!("told to run, and never called: {name}"));
@@ -188,6 +200,9 @@ fn the_checker_sees_each_kind_of_fault() {
         ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 1 2 100 106\n"),
         ("never called", "ask a 100\nsaved a\ncancelling a\nrunning a\n"),
         ("hole", "occurred s 1000\noccurred s 3000\n"),
+        ("ended 0 times", "ask a 100\nsaved a\nask b 100\nsaved b\nend a\nend b\npast b done\n"),
+        ("ended 2 times", "ask a 100\nsaved a\nend a\npast a done\npast a done\n"),
+        ("in the history", "ask a 100\nsaved a\nremoved a\npast a done\n"),
     ] {
         let wrong = check(text).unwrap_err();
         assert!(wrong.iter().any(|line| line.contains(fault)), "{fault}: {wrong:?}");

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Effects, Ended, Hint, Kinds, Loaded, Look, Looked, Move, Near, NewTimer, Owner, Page,
-    Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
+    Ask, Begun, Counts, Effects, Ended, Hint, Histories, Kinds, Loaded, Look, Looked, Move, Near, NewTimer,
+    Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
+    ToBegin, Which,
 };
 use timingwheel_durable::{Clock, TimerId};
 
@@ -137,4 +138,7 @@ hooked! {
     tally(sight: Sight) -> Tally;
     act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
     pause(change: Option<(String, bool)>) -> Paused;
+    keep_history(kind: String, age: Duration) -> ();
+    histories() -> Histories;
+    prune(most: usize) -> usize;
 }

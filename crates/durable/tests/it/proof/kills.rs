@@ -56,7 +56,7 @@ fn end(folder: &TempDir) -> Found {
     }
 }
 
-const STEPS: [&str; 18] = [
+const STEPS: [&str; 22] = [
     "join-before",
     "join-after",
     "save-before",
@@ -72,6 +72,10 @@ const STEPS: [&str; 18] = [
     "cancel-before",
     "cancel-after",
     "reschedule-after",
+    "act-before",
+    "act-after",
+    "pause-before",
+    "pause-after",
     "leave-before",
     "leave-after",
     "write",

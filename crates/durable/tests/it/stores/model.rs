@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use timingwheel_durable::store::{
     Ask, Begun, Buried, Change, Counts, Ended, Failure, Loaded, Move, Near, NewTimer, Owner, Page, Put,
-    Removal, Saved, Settled, State, Stored, Taken, Times, ToBegin, Which,
+    Removal, Saved, Settled, State, Stored, Taken, ToBegin, Which,
 };
 use timingwheel_durable::{Place, TimerId};
 
@@ -57,7 +57,7 @@ impl Model {
         match timer.state {
             State::Begun { epoch, attempt } if epoch == self.epoch => return Some(attempt),
             State::Begun { .. } => crash(timer),
-            State::Stored | State::Buried(_) => {}
+            _ => {}
         }
         None
     }
@@ -86,21 +86,8 @@ impl Model {
     }
 
     pub(crate) fn save(&mut self, new: NewTimer) -> Saved {
-        let NewTimer { id, kind, payload, key, series, replaces, is_over } = new;
-        let timer = Stored {
-            timer: Near::new(id, id.first_due()),
-            kind,
-            payload,
-            key,
-            series,
-            attempts: 0,
-            crashes: 0,
-            failures: Vec::new(),
-            ending: false,
-            version: 0,
-            state: State::Stored,
-            times: Times::default(),
-        };
+        let (id, replaces, is_over) = (new.id, new.replaces, new.is_over);
+        let timer = Stored::from(new);
         let epoch = self.epoch;
         self.timers.retain(|other| {
             let is_cancelled = other.ending && !is_of(other, epoch);
@@ -245,7 +232,8 @@ impl Model {
                 // Where it stood does not matter any more, and nothing that was changed.
                 buried.timer = Near::from(buried.timer.id());
                 buried.attempts = attempt - u32::from(!was_called);
-                (buried.ending, buried.version, buried.state) = (false, 0, State::Buried(Buried { reason }));
+                (buried.ending, buried.version, buried.state) =
+                    (false, 0, State::Buried(Buried::new(reason)));
                 self.timers.push(buried);
                 (None, next)
             }
@@ -342,12 +330,10 @@ impl Model {
         let count = |is_counted: &dyn Fn(&Stored) -> bool| {
             self.timers.iter().filter(|timer| is_counted(timer)).count() as u64
         };
-        Counts {
-            stored: count(&|timer| timer.state == State::Stored),
-            begun: count(&has_begun),
-            buried: count(&is_buried),
-            is_estimate: false,
-        }
+        let mut counts = Counts::default();
+        counts.stored = count(&|timer| timer.state == State::Stored);
+        (counts.begun, counts.buried) = (count(&has_begun), count(&is_buried));
+        counts
     }
 
     /// Some timer, to be asked of.
