@@ -1,22 +1,24 @@
 //! The meaning of each call of a store, over five maps and the number of the owner. It is pure, and fits any store that runs one
 //! writing transaction at a time.
 
+mod acts;
 mod ended;
 mod reads;
 mod together;
 
-use jiff::Timestamp;
 use std::time::Duration;
 
+pub(crate) use acts::{act, pause};
 use ended::note_ended;
 pub(crate) use ended::{histories, keep_history, prune};
+use jiff::Timestamp;
 pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load, look, tally};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Change, Effects, Ended, Failure, Histories, Move, Near, NewTimer, Owner, Paused, Phase, Picked,
-    Put, Removal, Saved, Settled, Shown, State, Stored, Taken, ToBegin, Which,
+    Begun, Change, Ended, Failure, Histories, Move, Near, NewTimer, Owner, Paused, Phase, Put, Removal,
+    Saved, Settled, Shown, State, Stored, Taken, ToBegin, Which,
 };
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
@@ -526,43 +528,6 @@ fn find_buried<L: Lookup>(tables: &L, which: &Which) -> Result<Vec<Stored>, L::E
     };
     let rows = ids.into_iter().map(|id| tables.buried_row(id));
     rows.filter_map(Result::transpose).collect()
-}
-
-/// Makes timers due then, buried ones too. Without a time it cancels them, and deletes buried ones.
-pub(crate) fn act<T: Tables>(
-    tables: &mut T,
-    picked: Vec<Picked>,
-    due: Option<Timestamp>,
-) -> Result<Effects, T::Error> {
-    let mut effects = Effects::default();
-    for Picked { id, number } in picked {
-        let Some(due) = due else {
-            match cancel(tables, Which::Id(id))? {
-                Removal::Removed(near) => effects.gone.push(near),
-                Removal::Running(..) => effects.running += 1,
-                Removal::NotFound => {}
-            }
-            continue;
-        };
-        match reschedule(tables, Which::Id(id), due)? {
-            Move::Moved { to, .. } => effects.stored.push(to),
-            Move::Running(..) => effects.running += 1,
-            Move::NotFound => match unbury(tables, id, Some(due), number)? {
-                Taken::Stored(near) => effects.stored.push(near),
-                Taken::KeyTaken(_) => effects.key_taken += 1,
-                Taken::Deleted | Taken::NotFound => {}
-            },
-        }
-    }
-    Ok(effects)
-}
-
-/// Pauses or resumes a kind, if asked to, and answers which are paused.
-pub(crate) fn pause<T: Tables>(tables: &mut T, change: Option<(String, bool)>) -> Result<Paused, T::Error> {
-    if let Some((kind, is_paused)) = change {
-        tables.set_paused(&kind, is_paused)?;
-    }
-    tables.paused()
 }
 
 /// The calls of a [`Store`](crate::store::Store) that has two methods, `read` and `write`. Each runs a closure over the maps in
