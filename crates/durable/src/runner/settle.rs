@@ -200,13 +200,10 @@ impl Runner {
 
     /// The attempts of this instance's former owner are lost: nobody has them, or another instance.
     fn refuse_those_of_before(&mut self) {
-        for ended in self.ends.take_all() {
-            match self.live.get(&ended.timer.id()) {
-                Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != self.owner.epoch => {
-                    self.was_refused(&ended);
-                }
-                _ => self.ends.push(ended),
-            }
+        let (live, epoch) = (&self.live, self.owner.epoch);
+        let is_of_before = |ended: &Ended| matches!(live.get(&ended.timer.id()), Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != epoch);
+        for ended in self.ends.take_if(is_of_before) {
+            self.was_refused(&ended);
         }
     }
 

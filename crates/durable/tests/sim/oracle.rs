@@ -83,7 +83,7 @@ struct Reader<'a> {
     db_set_at: i64,
     frozen_until: BTreeMap<usize, i64>,
     gone_at: BTreeMap<u64, i64>,
-    begun_at: BTreeMap<(u64, TimerId, u32), i64>,
+    begun_at: BTreeMap<(usize, u64, TimerId, u32), i64>,
     /// The last answers of handlers of a timer since it was saved or retried: how many failed.
     failed: BTreeMap<TimerId, u32>,
     buries: BTreeSet<TimerId>,
@@ -371,7 +371,7 @@ impl Reader<'_> {
 
     fn begun(&mut self, inst: usize, epoch: u64, id: TimerId, attempt: u32) {
         self.is_member(inst, epoch, id);
-        self.begun_at.insert((epoch, id, attempt), self.now);
+        self.begun_at.insert((inst, epoch, id, attempt), self.now);
         let members: BTreeSet<u64> = self.stands.members.keys().copied().collect();
         let Some(row) = self.row(id) else { return };
         let is_over = row.is_ending && row.begun_by != Some(epoch);
@@ -394,7 +394,8 @@ impl Reader<'_> {
         if db_ms < due_ms && now - self.db_set_at >= lease {
             self.wrong("early", format!("{id} is called by {inst} {} ms before its time", due_ms - db_ms));
         }
-        let is_of_before = self.begun_at.get(&(epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
+        let is_of_before =
+            self.begun_at.get(&(inst, epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
         if is_of_before {
             if self.lost_at < 0 {
                 self.wrong(
@@ -402,8 +403,10 @@ impl Reader<'_> {
                     format!("{id} is called by {inst}, which has not begun attempt {attempt}"),
                 );
             }
+            // After a restore another instance may have its epoch, and have begun the same attempt.
+            let is_its = self.stands.members.get(&epoch) == Some(&inst);
             if let Some(row) =
-                self.row(id).filter(|row| (row.begun_by, row.attempts) == (Some(epoch), attempt))
+                self.row(id).filter(|row| is_its && (row.begun_by, row.attempts) == (Some(epoch), attempt))
             {
                 row.is_called = true;
             }
