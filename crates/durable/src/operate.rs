@@ -199,6 +199,8 @@ impl Durable {
     ///
     /// The store keeps it, over restarts. Where instances share the store, each hears of it within a second, or at the latest as it
     /// next renews its [lease](crate::Builder::lease). A timer that is paused takes no place of another.
+    /// A timer that is about to be called as its kind is paused is given back. A cancel in that moment answers
+    /// [`Running`](crate::Cancelled::Running), and the timer is removed.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.
