@@ -233,16 +233,19 @@ impl Runner {
         }
     }
 
-    /// The store refuses this end alone. If it takes other calls meanwhile, the timer is buried.
+    /// The store refuses this end alone. If it takes other calls meanwhile, the timer is buried. Such ends may have the places of all
+    /// handlers, so that there is no other call: then a load is made.
     fn cannot_settle(&mut self, ended: Ended, error: &Error) {
         let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
         let before = ending.refused_at.replace(self.succeeded);
         let is_culprit = before.is_some_and(|before| before < self.succeeded);
         // A burial too may be refused for its reason.
-        if is_culprit && !matches!(&ending.end, End::Bury(reason) if reason.starts_with(UNSTORED)) {
+        let is_last = matches!(&ending.end, End::Bury(reason) if reason.starts_with(UNSTORED));
+        if is_culprit && !is_last {
             ending.end = End::Bury(cut(format!("{UNSTORED}{}", with_causes(error))));
             return self.end(ending);
         }
+        self.loads_anew |= before.is_some() && !is_last;
         self.live.insert(ended.timer.id(), Live::Ending(ending));
         self.put_off.refused(ended);
     }

@@ -72,10 +72,15 @@ impl Hook for Picky {
 }
 
 async fn started(picky: &Picky) -> (TimingWheel, Durable) {
+    started_with(picky, 1_024).await
+}
+
+/// So many handlers run at once.
+async fn started_with(picky: &Picky, concurrency: usize) -> (TimingWheel, Durable) {
     let wheel = TimingWheel::new();
     let store = Hooked { store: MemoryStore::new(), hook: picky.clone() };
     let builder = Durable::builder(&wheel, store).on(|_: Tick, _: Run| async { Ok(Answer::Done) });
-    let durable = builder.start().await.unwrap();
+    let durable = builder.concurrency(concurrency).start().await.unwrap();
     (wheel, durable)
 }
 
@@ -116,6 +121,20 @@ async fn an_end_that_cannot_be_stored_is_buried_alone_and_all_others_end() {
     let State::Buried(why) = &buried[0].state else { panic!("{buried:?}") };
     assert_eq!(why.reason, "its end cannot be stored: refused: Culprit");
     assert_eq!(buried[0].payload, b"37");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_cannot_be_stored_gives_back_the_only_place_for_a_handler() {
+    let picky = Picky { most: usize::MAX, ..Picky::default() };
+    let (wheel, durable) = started_with(&picky, 1).await;
+    let due = durable.now() + Duration::from_secs(1);
+    let culprit = durable.at(due, &Tick(0)).save().await.unwrap();
+    *picky.end_of.lock().unwrap() = Some(culprit.unique());
+    for number in 1..10 {
+        durable.at(due + Duration::from_secs(1), &Tick(number)).save().await.unwrap();
+    }
+    wheel.sleep(Duration::from_secs(10)).await;
+    assert_eq!((durable.stats().done, durable.stats().buried), (9, 1));
 }
 
 #[tokio::test(start_paused = true)]
