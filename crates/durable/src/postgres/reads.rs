@@ -141,8 +141,9 @@ pub(super) async fn overdue(inner: &Inner, owner: Owner, until: i64) -> Result<V
             from handled h cross join timingwheel.shards s cross join lateral ( \
                 select {HEAD} from timingwheel.timers \
                 where shard = s.shard and due_ms <= $2 order by due_ms, number limit $3 \
-            ) t where s.epoch = timingwheel.instance($1, $4) and t.begun_by is null) \
-        select * from found where rule is not null or not is_handled order by due_ms, number limit $3"
+            ) t where s.epoch = timingwheel.instance($1, $4) and (t.begun_by is null or t.begun_by = s.epoch)) \
+        select * from found where rule is not null or not is_handled or begun_by is not null \
+        order by due_ms, number limit $3"
     );
     let parameters: [Parameter<'_>; 4] = [
         (&owner.epoch.cast_signed(), Type::INT8),
@@ -152,8 +153,9 @@ pub(super) async fn overdue(inner: &Inner, owner: Owner, until: i64) -> Result<V
     ];
     let rows = inner.connections.ask(&statement, &parameters).await?;
     let overdue = |row| -> Result<Overdue> {
-        let Stored { timer, kind, series, .. } = standing(row)?;
-        Ok(Overdue { timer, kind, series, is_handled: get(row, "is_handled")? })
+        let Stored { timer, kind, series, state, .. } = standing(row)?;
+        let has_begun = state != State::Stored;
+        Ok(Overdue { timer, kind, series, is_handled: get(row, "is_handled")?, has_begun })
     };
     Ok(rows.iter().filter_map(|row| overdue(row).ok()).collect())
 }

@@ -1,5 +1,6 @@
-//! Inspections: looks through the store now and then for runs that their rule would no longer plan, and for timers whose kind has
-//! no handler. Nothing else would notice these. Old history is deleted then, too.
+//! Inspections: looks through the store now and then for runs that their rule would no longer plan, for timers whose kind has no
+//! handler, and for those that this owner has begun and ended, and that a restore has brought back. Nothing else would notice
+//! these. Old history is deleted then, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,8 +42,14 @@ pub(super) struct Inspections {
     pub(super) under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
 }
 
-/// The findings of an inspection: runs that were planned anew, and a timer that nobody handles.
-type Found = (Vec<Near>, Option<Unhandled>);
+/// The findings of an inspection.
+pub(super) struct Found {
+    planned_anew: Vec<Near>,
+    /// A timer that nobody handles.
+    unhandled: Option<Unhandled>,
+    /// The owner has begun these, minutes ago.
+    begun: Vec<Near>,
+}
 
 struct Inspection {
     store: Arc<dyn ErasedStore>,
@@ -104,7 +111,7 @@ impl Runner {
         let Poll::Ready(found) = under_way.as_mut().poll(cx) else { return false };
         self.inspections.under_way = None;
         match found {
-            Ok((planned_anew, unhandled)) => {
+            Ok(Found { planned_anew, unhandled, begun }) => {
                 {
                     let mut stats = self.shared.stats();
                     stats.replanned += planned_anew.len() as u64;
@@ -116,6 +123,10 @@ impl Runner {
                 for near in planned_anew {
                     self.shared.events.planned_anew(near.id());
                     self.saved(near);
+                }
+                // Of those that still run this is a notice that waits. The store answers a begin of the others with the same attempt.
+                if self.may_begin() {
+                    begun.into_iter().for_each(|near| self.arm(near));
                 }
             }
             Err(error) => {
@@ -143,13 +154,13 @@ impl Runner {
 impl Inspection {
     async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
         let planned_anew = if looks_at_series { self.look_at_series().await? } else { Vec::new() };
-        let found = (planned_anew, self.unhandled().await?);
+        let (unhandled, begun) = self.overdue().await?;
         let is_kept = !self.store.clone().histories().await?.is_empty();
         while is_kept
             && !self.is_stopping.load(Ordering::Acquire)
             && self.store.clone().prune(PRUNED).await? == PRUNED
         {}
-        Ok(found)
+        Ok(Found { planned_anew, unhandled, begun })
     }
 
     /// The runs that were planned anew.
@@ -194,19 +205,22 @@ impl Inspection {
         Ok(nears)
     }
 
-    /// The first timer that is overdue by minutes, and of a kind that nobody handles, or has a rule that cannot be read here.
-    async fn unhandled(&self) -> Result<Option<Unhandled>, Error> {
+    /// Of the timers that are overdue by minutes the first of a kind that nobody handles, or with a rule that cannot be read here; and
+    /// those that the owner has begun.
+    async fn overdue(&self) -> Result<(Option<Unhandled>, Vec<Near>), Error> {
         if self.is_stopping.load(Ordering::Acquire) {
             // Nothing new is known.
-            return Ok(self.shared.stats().unhandled.clone());
+            return Ok((self.shared.stats().unhandled.clone(), Vec::new()));
         }
         let now = self.shared.now();
         let until = now.checked_sub(LATE).unwrap_or(Timestamp::MIN);
         let overdue = self.store.clone().overdue(self.owner, until, self.kinds.clone()).await?;
-        Ok(overdue.into_iter().find_map(|Overdue { timer, kind, series, is_handled }| {
+        let (begun, stored): (Vec<_>, Vec<_>) = overdue.into_iter().partition(|timer| timer.has_begun);
+        let unhandled = stored.into_iter().find_map(|Overdue { timer, kind, series, is_handled, .. }| {
             let rule = series.as_ref().and_then(|series| next_run::read(series).err());
             let is_unhandled = rule.is_some() || !is_handled;
             is_unhandled.then(|| Unhandled::new(&kind, rule, now.duration_since(timer.due())))
-        }))
+        });
+        Ok((unhandled, begun.into_iter().map(|timer| timer.timer).collect()))
     }
 }

@@ -301,6 +301,8 @@ pub struct Overdue {
     pub series: Option<Series>,
     /// Whether an owner that lives has that handler.
     pub is_handled: bool,
+    /// This owner has begun it.
+    pub has_begun: bool,
 }
 
 /// As it is once it is saved: `replaces` and `is_over` say how to save it, and are left out.

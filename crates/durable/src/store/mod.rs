@@ -157,15 +157,14 @@ pub trait Store: Send + Sync + 'static {
         self.list(Page { only_series: true, after, limit, ..Page::default() })
     }
 
-    /// Stored timers of this owner that are due by `until`, the earliest first: those of a kind that no owner has a handler for, and
-    /// series. `kinds` are this owner's. If very many timers are due, only the first of them are looked at.
+    /// Timers of this owner that are due by `until`, the earliest first: stored ones of a kind that no owner has a handler for, series,
+    /// and those that it has begun. `kinds` are this owner's. If very many timers are due, only the first of them are looked at.
     fn overdue(
         &self,
         owner: Owner,
         until: Timestamp,
         kinds: Kinds,
     ) -> impl Future<Output = Result<Vec<Overdue>, Self::Error>> + Send {
-        let _ = owner;
         async move {
             let (mut found, mut page) = (Vec::new(), Page::default());
             for _ in 0..PAGES {
@@ -177,8 +176,9 @@ pub trait Store: Send + Sync + 'static {
                     }
                     page.after = timer.place();
                     let is_handled = kinds.contains(&kind);
-                    if state == State::Stored && (series.is_some() || !is_handled) {
-                        found.push(Overdue { timer, kind, series, is_handled });
+                    let has_begun = matches!(state, State::Begun { epoch, .. } if epoch == owner.epoch);
+                    if has_begun || (state == State::Stored && (series.is_some() || !is_handled)) {
+                        found.push(Overdue { timer, kind, series, is_handled, has_begun });
                     }
                 }
                 if is_last {

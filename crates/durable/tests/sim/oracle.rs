@@ -371,13 +371,15 @@ impl Reader<'_> {
 
     fn begun(&mut self, inst: usize, epoch: u64, id: TimerId, attempt: u32) {
         self.is_member(inst, epoch, id);
-        self.begun_at.insert((inst, epoch, id, attempt), self.now);
+        let begun_before = self.begun_at.insert((inst, epoch, id, attempt), self.now);
+        // It has ended, and a restore has brought it back.
+        let is_back = begun_before.is_some_and(|at| at <= self.lost_at);
         let members: BTreeSet<u64> = self.stands.members.keys().copied().collect();
         let Some(row) = self.row(id) else { return };
         let is_over = row.is_ending && row.begun_by != Some(epoch);
         let before = row.begun_by.filter(|before| *before != epoch && members.contains(before));
         let is_again = row.begun_by == Some(epoch);
-        row.is_called &= is_again;
+        row.is_called &= is_again && !is_back;
         (row.begun_by, row.attempts) = (Some(epoch), attempt);
         if is_over {
             self.wrong("cancelled", format!("{id} is begun again, and was cancelled"));
