@@ -73,7 +73,7 @@ async fn main() -> io::Result<()> {
     }
     let armed = wheel.stats().armed;
     println!(
-        "{PEERS} peers: {left} left, {dead} were found dead, at most {latest:?} late, by {armed} timers"
+        "{PEERS} peers: {left} left, {dead} were found dead, at most {latest:.1?} late, by {armed} timers"
     );
     assert!(dead >= PEERS / 2, "a silent peer was not found");
     println!("What it means: however many heartbeats a connection has, it takes one timer.");

@@ -63,6 +63,7 @@ async fn a_series_is_saved_by_sql_and_its_first_run_is_that_of_its_rule() {
     until("it runs", async || calls.names().len() > 2).await;
     assert_eq!(calls.names()[0], "other");
     one.cancel("daily").await.expect("an answer");
+    until("a run under way has ended", async || one.show("daily").await.expect("an answer").is_none()).await;
     // What is none, and what is no policy.
     one.at(soon(3_600_000), &Tick::new("far")).key("daily").save().await.expect("a save");
     assert_eq!(ask(&sql, &saves(first, "each 1")).await, Err("23505".to_owned()));
