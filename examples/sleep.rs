@@ -10,24 +10,20 @@ use tokio::task::JoinSet;
 const SLEEPS: usize = 5_000;
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// How late it was when `sleep` had ended, if it took `delay`: the timer's lateness, and the time to run the task.
-async fn lateness(sleep: impl Future<Output = ()>, delay: Duration) -> Duration {
-    let deadline = Instant::now() + delay;
-    sleep.await;
-    Instant::now().checked_duration_since(deadline).expect("no timer is early")
-}
-
-/// The lateness of many sleeps at once, sorted. Without a wheel they are tokio's.
+/// The lateness of many sleeps at once, sorted: that of the timer, and the time to run the task. Without a wheel they are tokio's.
 async fn measure(wheel: Option<&TimingWheel>) -> Vec<Duration> {
     let mut tasks = JoinSet::new();
     for _ in 0..SLEEPS {
         let delay = LONGEST.mul_f64(fastrand::f64());
         let wheel = wheel.cloned();
         tasks.spawn(async move {
+            // Before the sleep is made, which takes its time from then on.
+            let deadline = Instant::now() + delay;
             match wheel {
-                Some(wheel) => lateness(wheel.sleep(delay), delay).await,
-                None => lateness(tokio::time::sleep(delay), delay).await,
+                Some(wheel) => wheel.sleep(delay).await,
+                None => tokio::time::sleep(delay).await,
             }
+            Instant::now().checked_duration_since(deadline).expect("no timer is early")
         });
     }
     let mut all = tasks.join_all().await;
