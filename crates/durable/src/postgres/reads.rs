@@ -134,16 +134,19 @@ const MOST_OVERDUE: i64 = 100;
 
 /// Those in its own shards.
 pub(super) async fn overdue(inner: &Inner, owner: Owner, until: i64) -> Result<Vec<Overdue>> {
+    // What the owner has begun is looked for in each shard: it may have been another's since.
     let statement = format!(
-        "with handled as (select coalesce(array_agg(k), '{{}}') as kinds \
-            from timingwheel.instances i cross join lateral unnest(i.kinds) k), \
-        found as (select t.*, t.kind = any(h.kinds) as is_handled \
-            from handled h cross join timingwheel.shards s cross join lateral ( \
+        "with known as (select timingwheel.instance($1, $4) as me, array( \
+                select k from timingwheel.instances i cross join lateral unnest(i.kinds) k \
+            ) as handled), \
+        found as (select t.*, t.kind = any(h.handled) as is_handled \
+            from known h cross join timingwheel.shards s cross join lateral ( \
                 select {HEAD} from timingwheel.timers \
                 where shard = s.shard and due_ms <= $2 order by due_ms, number limit $3 \
-            ) t where s.epoch = timingwheel.instance($1, $4) and (t.begun_by is null or t.begun_by = s.epoch)) \
-        select * from found where rule is not null or not is_handled or begun_by is not null \
-        order by due_ms, number limit $3"
+            ) t where t.begun_by = h.me or (s.epoch = h.me and t.begun_by is null)), \
+        numbered as (select *, row_number() over (partition by begun_by is null order by due_ms, number) as n \
+            from found where rule is not null or not is_handled or begun_by is not null) \
+        select * from numbered where n <= $3 order by due_ms, number"
     );
     let parameters: [Parameter<'_>; 4] = [
         (&owner.epoch.cast_signed(), Type::INT8),

@@ -50,6 +50,30 @@ async fn a_renewal_scans_from_when_it_is_told_and_without_that_not_at_all() {
     }
 }
 
+#[tokio::test]
+async fn what_an_owner_has_begun_is_overdue_wherever_its_shard_is_now_and_hides_no_other_kind() {
+    let url = database().await;
+    let (first, second) = (store(&url).await, store(&url).await);
+    let owner = joined(&first).await;
+    let id = |unique| TimerId::new(soon(-600_000), unique);
+    let ticks_of_all_shards = (0..150).map(|unique| NewTimer::new(id(unique), Tick::KIND, b"{}"));
+    let timers: Vec<NewTimer> = ticks_of_all_shards
+        .chain((150..214).map(|unique| NewTimer::new(id(unique), "nobody's", b"{}")))
+        .collect();
+    let nears = timers[..150].iter().map(|timer| timer.id.into()).collect();
+    first.save(timers).await.expect("a save");
+    let ask = ToBegin { timers: nears, kinds: ticks() };
+    let begun = first.begin(owner, ask).await.expect("a begin");
+    assert!(begun.iter().all(|begun| matches!(begun, Begun::Yours(_))));
+    second.join(LEASE, ticks()).await.expect("a join");
+    let overdue = first.overdue(owner, soon(0), ticks()).await.expect("an answer");
+    let (begun, others): (Vec<_>, Vec<_>) = overdue.into_iter().partition(|timer| timer.has_begun);
+    let shards = begun.iter().map(|timer| timer.timer.id().unique() % 64).collect::<BTreeSet<_>>();
+    assert_eq!((begun.len(), shards.len()), (100, 64), "in both owners' shards, and no more than so many");
+    assert_eq!(others.len(), 32, "of its own shards");
+    assert!(others.iter().all(|timer| timer.kind == "nobody's" && !timer.is_handled));
+}
+
 async fn with_shards(url: &str, shards: u32) -> PostgresStore {
     let options = PostgresOptions::new(url).and_then(|options| options.shards(shards)).expect("a number");
     PostgresStore::connect_with(options, NoTls).await.expect("a store")
