@@ -89,8 +89,10 @@ pub const BUCKETS: [f64; LONGEST - SHORTEST + 1] = {
     bounds
 };
 
-/// The counters: their names, what they count, and the counts.
-const COUNTERS: [(&str, &str, fn(&Stats) -> u64); 8] = [
+/// Its name, what it counts, and the count.
+type Counter = (&'static str, &'static str, fn(&Stats) -> u64);
+
+const COUNTERS: [Counter; 8] = [
     ("timingwheel_armed_total", "Timers that were armed.", |stats| stats.armed),
     ("timingwheel_fired_total", "Timers whose deadline came.", |stats| stats.fired),
     ("timingwheel_cancelled_total", "Timers that did not reach their deadline.", |stats| stats.cancelled),
