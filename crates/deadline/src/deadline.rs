@@ -222,7 +222,7 @@ impl Deadline {
         // By the time within the lock: what another thread has seen due, this one sees due too.
         let goes_on = !has_ended && state.end.is_none() && !state.is_due(self.0.wheel.current_time());
         if goes_on {
-            state.instant = state.instant.zip(instant).map(|(now, later)| later.max(now));
+            state.instant = state.instant.zip(instant).map(|(own, later)| own.max(later));
         }
         goes_on
     }
