@@ -106,29 +106,3 @@ fn a_waker_that_owns_its_wheel_does_not_keep_it() {
         assert_eq!(observed.strong_count(), 0);
     }
 }
-
-/// With so many pending in a shard, timers are old once as many came after them. They are left too.
-const CROWD: usize = 32_768;
-const OLD: usize = 8_192 + 1_024;
-
-#[test]
-fn old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon() {
-    let (_runtime, wheel) = on_workers(sharded());
-    let (sleeps, wakers) = arm_some(&wheel, CROWD + OLD, false);
-    let all = sleeps.len();
-    let mut sleeps = sleeps.into_iter();
-    sleeps.by_ref().take(MOST_KEPT).for_each(drop);
-    assert_eq!(kept(&wakers[..MOST_KEPT]), MOST_KEPT, "they were taken out one by one");
-    assert_eq!(wheel.pending(), all - MOST_KEPT);
-    for (dropped, sleep) in (MOST_KEPT + 1..).zip(sleeps) {
-        drop(sleep);
-        if dropped % 1_000 < 20 {
-            assert!(kept(&wakers[..dropped]) <= MOST_KEPT);
-            let stats = wheel.stats();
-            assert_eq!((stats.pending, stats.cancelled), (all - dropped, dropped as u64));
-        }
-    }
-    wait_until_let_go(&wakers);
-    assert_eq!(kept(&wakers), 0);
-    assert_eq!((wheel.stats().fired, wheel.stats().cancelled), (0, all as u64));
-}
