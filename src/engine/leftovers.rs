@@ -4,7 +4,7 @@
 //!
 //! - **Again and again.** A task that waits with timeouts makes a timer and drops it, again and again. Taking one entry out
 //!   and putting another in takes the lock twice and searches for room. Moving the old entry takes the lock once.
-//! - **Far away.** The entry of a timer that another worker armed, or that was armed long ago among very many, is in none of
+//! - **Far away.** The entry of a timer that another worker armed, or after which thousands were inserted, is in none of
 //!   this processor's caches. Taking it out alone means waiting for a dozen cache lines, one after the other.
 //!
 //! So the key of a dropped timer goes one of three ways, which `Shard::discard` decides:
@@ -12,14 +12,14 @@
 //! | a timer is dropped | its key |
 //! |---|---|
 //! | on a wheel that has a bound, that has ended, or whose clock can be paused | the dropped timer's entry is taken out at once |
-//! | on a thread of another shard, or as one of the oldest among very many | joins the batch |
+//! | on a thread of another shard, or old, because thousands were inserted after it | joins the batch |
 //! | otherwise | becomes the spare; if there is a spare already, or the timer has a tolerance, the dropped timer's entry is taken out at once |
 //!
 //! A leftover counts as cancelled from the moment in which its timer is dropped. It ends in one of these ways:
 //!
 //! | when | what becomes of the leftover |
 //! |---|---|
-//! | a timer is armed in this shard | the timer reuses the entry of the spare, or else of the batch's last key, if another key stays there and the entries are not very many: the entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
+//! | a timer is armed in this shard | the timer reuses the entry of the spare, or else of the batch's last key, if another key stays there and none is old: the entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
 //! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
 //! | the shard is turned, at the latest a second after the first key was left, if the runtime runs; the wheel ends, or the shard is dropped | it is cleared with all others |
 //!
@@ -28,6 +28,7 @@
 //! **Ground rules.** A dropping thread leaves a key without the shard's lock. Only a thread that holds the shard's lock
 //! takes a key away. The lock of the batch is taken after the shard's, or alone.
 
+use std::sync::atomic::AtomicBool;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -79,8 +80,18 @@ struct Batch {
     keys: ShortLock<[Key; BATCH_LEN]>,
     /// How many keys there are. It is changed under their lock, and read without it where a guess will do.
     len: AtomicUsize,
+    /// Whether one of them is old. Then none is reused: each lies in no cache, so all are cleared together.
+    has_old: AtomicBool,
     /// When the turner is to clear all leftovers. `u64::MAX` if there are none. Relaxed, as the shard's next expiration is.
     clear_by: AtomicU64,
+}
+
+impl Batch {
+    /// Whether it seems to have a key for a timer that is armed, without the lock.
+    #[inline]
+    fn gives(&self) -> bool {
+        self.len.load(Ordering::Relaxed) > KEPT && !self.has_old.load(Ordering::Relaxed)
+    }
 }
 
 /// What became of a key that was to be left.
@@ -101,6 +112,7 @@ impl Leftovers {
             batch: Batch {
                 keys: ShortLock::new([Key::PLACEHOLDER; BATCH_LEN]),
                 len: AtomicUsize::new(0),
+                has_old: AtomicBool::new(false),
                 clear_by: AtomicU64::new(u64::MAX),
             },
         }
@@ -135,11 +147,14 @@ impl Leftovers {
     }
 
     /// Leaves a key in the batch. `now` is called only if the turner has to be asked to come.
-    pub(super) fn leave_in_batch(&self, key: Key, now: impl FnOnce() -> Nanos) -> Left {
+    pub(super) fn leave_in_batch(&self, key: Key, is_old: bool, now: impl FnOnce() -> Nanos) -> Left {
         let mut keys = self.batch.keys.lock();
         let len = self.batch.len.load(Ordering::Relaxed);
         let Some(room) = keys.get_mut(len) else { return Left::No };
         *room = key;
+        if is_old {
+            self.batch.has_old.store(true, Ordering::Relaxed);
+        }
         self.batch.len.store(len + 1, Ordering::Relaxed);
         if len > 0 { Left::Yes } else { self.clear_within_stay(now()) }
     }
@@ -151,6 +166,12 @@ impl Leftovers {
             && key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
     }
 
+    /// Whether there seems to be one for a timer that is armed.
+    #[inline]
+    pub(super) fn may_give_one(&self) -> bool {
+        key_of(self.spare.key.load(Ordering::Relaxed)).is_some() || self.batch.gives()
+    }
+
     /// For a thread with the shard's lock that arms a timer: takes away the spare, or else, if `from_batch`, the key that
     /// joined the batch last. The key's entry may have been handed out.
     #[inline]
@@ -159,11 +180,9 @@ impl Leftovers {
             self.spare.key.store(ASKED, Ordering::Release);
             return Some(key);
         }
-        if !from_batch {
+        if !from_batch || !self.batch.gives() {
             return None;
         }
-        // Without the lock, as a guess.
-        self.batch.len.load(Ordering::Relaxed).checked_sub(KEPT + 1)?;
         // The shard's lock is not held for longer because a dropping thread was preempted.
         let keys = self.batch.keys.try_lock()?;
         let last = self.batch.len.load(Ordering::Relaxed).checked_sub(KEPT + 1)? + KEPT;
@@ -181,6 +200,7 @@ impl Leftovers {
                 *copy = Some(key);
             }
             self.batch.len.store(0, Ordering::Relaxed);
+            self.batch.has_old.store(false, Ordering::Relaxed);
             self.batch.clear_by.store(u64::MAX, Ordering::Relaxed);
         }
         // The spare comes after that. It is a swap even if no key is here: so a thread that leaves a key later sees that

@@ -11,6 +11,7 @@
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -26,12 +27,10 @@ use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::telemetry::stats::Stats;
 use crate::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
-/// From this many entries on, a processor's own cache does not hold all of them.
-const CROWD: usize = 1 << 15;
-/// Among so many, the cache still holds this many that were inserted last. All others are old.
-const YOUNG: u32 = 1 << 13;
-/// Which entries are old is published again after each so many insertions.
-const AGE: u32 = YOUNG / 8;
+/// An entry is old if more than so many were inserted after it: then it is in no processor's own cache any more.
+const YOUNG: i32 = 1 << 13;
+/// The number of insertions is published after each so many.
+const AGE: u32 = 1 << 10;
 
 /// The shard remembers the time of its last turn that came so late.
 const HELD_UP: Duration = Duration::from_millis(500);
@@ -72,12 +71,12 @@ struct Published {
     /// When a turn came more than [`HELD_UP`] after it was due here; zero if none did. Relaxed: see
     /// [`last_late_turn`](Shard::last_late_turn).
     late_turn: AtomicU64,
-    /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
-    /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
-    old_before: AtomicU64,
+    /// The number of one of the last [`AGE`] insertions. Relaxed: it only tells which of two ways to take.
+    insertions: AtomicU32,
 }
 
-/// It covers the deadlines up to a time. Release and acquire: who finds a deadline covered sees what the turner did before.
+/// It covers the deadlines up to a time. Release and acquire: a thread that finds a deadline covered sees what
+/// the turner did before.
 #[derive(Debug, Default)]
 struct Watermark(AtomicU64);
 
@@ -158,12 +157,9 @@ impl Shard {
         let mut waker = waker.clone();
         // Of the clone, which stays: it need not have the address of the original.
         let id = WakerId::of(&waker);
-        if self.bound.is_none() && self.leftovers.clear_by() < Nanos::MAX {
-            // Not from the batch among very many entries: there an old entry is in no cache, and the batch is cleared as
-            // a whole instead.
-            let from_batch = self.published.old_before.load(Ordering::Relaxed) == 0;
+        if self.leftovers.may_give_one() {
             let swap = |left: Option<&mut Waker>| left.map(|left| std::mem::swap(left, &mut waker)).is_some();
-            if let Some(key) = self.reuse(now, deadline, from_batch, swap) {
+            if let Some(key) = self.reuse(now, deadline, true, swap) {
                 drop_stranger(Some(waker));
                 return Ok(Some((key, id)));
             }
@@ -229,7 +225,7 @@ impl Shard {
             Ok((key, next)) => {
                 state.armed += 1;
                 if key.insertion().is_multiple_of(AGE) {
-                    self.publish_old(&state, key);
+                    self.published.insertions.store(key.insertion(), Ordering::Relaxed);
                 }
                 self.publish(state, next);
                 Ok(Some(key))
@@ -269,12 +265,12 @@ impl Shard {
         }
     }
 
-    /// Publishes which entries are old, for threads that drop or arm timers. `key` is that of the entry inserted last.
-    #[cold]
-    fn publish_old(&self, state: &State, key: Key) {
-        let is_crowd = state.hierarchy.len() >= CROWD;
-        let old_before = if is_crowd { key.insertion().saturating_sub(YOUNG) } else { 0 };
-        self.published.old_before.store(old_before.into(), Ordering::Relaxed);
+    /// Whether very many entries have been inserted after this one.
+    #[inline]
+    fn is_old(&self, key: Key) -> bool {
+        // Negative if the key is newer than the number that was published.
+        let since = self.published.insertions.load(Ordering::Relaxed).wrapping_sub(key.insertion());
+        since.cast_signed() > YOUNG
     }
 
     // Waiting.
@@ -304,8 +300,13 @@ impl Shard {
         Nanos(self.published.late_turn.load(Ordering::Relaxed))
     }
 
+    /// Whether the turner has come to `deadline`, and not only the end.
+    pub(crate) fn has_come_to(&self, deadline: Nanos) -> bool {
+        self.has_reached(deadline) && !self.ended_before(deadline)
+    }
+
     /// Whether the shard has ended although the clock has not come to `deadline`.
-    pub(crate) fn ended_before(&self, deadline: Nanos) -> bool {
+    fn ended_before(&self, deadline: Nanos) -> bool {
         self.has_ended() && self.clock.now() < deadline
     }
 
@@ -369,8 +370,7 @@ impl Shard {
         if self.clock.is_pausable || self.bound.is_some() || self.has_ended() {
             return drop(self.take_out(self.state.lock(), key));
         }
-        let is_old = u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed);
-        if is_old || shard_of_this_thread(self.shards) != self.number {
+        if self.is_old(key) || shard_of_this_thread(self.shards) != self.number {
             return self.discard_elsewhere(key);
         }
         match waker.map(|waker| self.leftovers.leave_as_spare(key, waker, || self.clock.now())) {
@@ -383,7 +383,7 @@ impl Shard {
 
     /// Leaves the key in the batch. If that is full, takes out the entries of all leftovers, and that of this key.
     pub(crate) fn discard_elsewhere(&self, key: Key) {
-        match self.leftovers.leave_in_batch(key, || self.clock.now()) {
+        match self.leftovers.leave_in_batch(key, self.is_old(key), || self.clock.now()) {
             Left::Yes => {}
             Left::First(clear_by) => self.alarm.request(clear_by),
             Left::No => {
@@ -422,9 +422,6 @@ impl Shard {
     fn clear_leftovers(&self, state: &mut State, another: Option<Key>) -> LeftWakers {
         let wakers = LeftWakers(state.hierarchy.cancel_all(self.leftovers.take_all(another)));
         state.cancelled += wakers.0.iter().flatten().count() as u64;
-        if state.hierarchy.len() < CROWD {
-            self.published.old_before.store(0, Ordering::Relaxed);
-        }
         wakers
     }
 
@@ -505,7 +502,7 @@ impl Shard {
         // Before the entries are taken out, so that timers find the end even if that panics.
         self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
         self.published.reached.set(Watermark::END);
-        self.alarm.counters.events.shard_ends(ended);
+        self.alarm.counters.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;

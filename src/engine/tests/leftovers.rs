@@ -104,7 +104,7 @@ fn what_is_discarded_after_the_end_leaves_the_turner_nothing_to_do() {
 fn the_turner_clears_all_a_second_after_the_first() {
     let leftovers = Leftovers::new();
     let at = |millis| Nanos::ZERO.after(Duration::from_millis(millis));
-    let leave = |millis| leftovers.leave_in_batch(Key::PLACEHOLDER, || at(millis));
+    let leave = |millis| leftovers.leave_in_batch(Key::PLACEHOLDER, false, || at(millis));
     assert_eq!(leave(10_000), Left::First(at(11_000)));
     assert!((1..BATCH_LEN).all(|_| leave(20_000) == Left::Yes));
     assert_eq!((leave(20_000), leftovers.clear_by()), (Left::No, at(11_000)));

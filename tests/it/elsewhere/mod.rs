@@ -1,7 +1,7 @@
 //! Dropped timers that leave their entry and their waker behind for a while.
 //!
 //! On a multi-thread runtime each worker has a shard. Three kinds of dropped timers stay: one that is dropped on another
-//! thread than its shard's, an old one in a shard with very many, and the last one that was dropped where it was armed.
+//! thread than its shard's, an old one, and the last one that was dropped where it was armed.
 //! Each counts as dropped at once and does not fire. Its waker stays until the shard is turned, for a second at most, or
 //! until a new timer takes the entry over, or until more than [`MOST_KEPT`] timers have been dropped so.
 
