@@ -108,8 +108,14 @@ fn last_of(found: &[(Near, bool)], shards: AllShards, shard: i16) -> Place {
 const HEAD: &str = "due_ms, number, first_ms, begun_by, attempts, crashes, kind, key, rule, missed, standing, \
     null::int[] as failed, null::text[] as errors, ending, version, ''::bytea as payload";
 
-/// Those in its own shards.
-pub(super) async fn series(inner: &Inner, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+/// Those in its own shards. Leaves out those that cannot be read, and goes on behind them: they are reported when they are listed
+/// or begun.
+pub(super) async fn series(
+    inner: &Inner,
+    owner: Owner,
+    mut after: Place,
+    limit: usize,
+) -> Result<Vec<Stored>> {
     let statement = format!(
         "select t.* from timingwheel.shards s cross join lateral ( \
             select {HEAD} from timingwheel.timers \
@@ -117,16 +123,24 @@ pub(super) async fn series(inner: &Inner, owner: Owner, after: Place, limit: usi
             order by due_ms, number limit $4 \
         ) t where s.epoch = timingwheel.instance($1, $5) order by t.due_ms, t.number limit $4"
     );
-    let parameters: [Parameter<'_>; 5] = [
-        (&owner.epoch.cast_signed(), Type::INT8),
-        (&after.due_ms, Type::INT8),
-        (&last_number(after), Type::INT8),
-        (&i64::try_from(limit).unwrap_or(i64::MAX), Type::INT8),
-        (&inner.owned.token(owner.epoch), Type::INT8),
-    ];
-    let rows = inner.connections.ask(&statement, &parameters).await?;
-    // One that cannot be read is reported when it is listed or begun.
-    Ok(rows.iter().filter_map(|row| standing(row).ok()).collect())
+    loop {
+        let parameters: [Parameter<'_>; 5] = [
+            (&owner.epoch.cast_signed(), Type::INT8),
+            (&after.due_ms, Type::INT8),
+            (&last_number(after), Type::INT8),
+            (&i64::try_from(limit).unwrap_or(i64::MAX), Type::INT8),
+            (&inner.owned.token(owner.epoch), Type::INT8),
+        ];
+        let rows = inner.connections.ask(&statement, &parameters).await?;
+        let found: Vec<Stored> = rows.iter().filter_map(|row| standing(row).ok()).collect();
+        match rows.last() {
+            Some(last) if found.is_empty() => {
+                let id = id(get(last, "first_ms")?, get(last, "number")?);
+                after = Place { due_ms: get(last, "due_ms")?, unique: id.unique };
+            }
+            _ => return Ok(found),
+        }
+    }
 }
 
 /// How many timers of each shard are looked at, and how many are told, if they are overdue.

@@ -25,7 +25,7 @@ pub use look::{
 };
 pub(crate) use look::{LAST_ENDED, PASSED};
 pub use questions::{
-    Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
+    Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, ToBegin, Which,
 };
 pub(crate) use questions::{check_key, check_payload};
 
@@ -146,7 +146,8 @@ pub trait Store: Send + Sync + 'static {
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
     fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
 
-    /// A page of this owner's series, after a place. The payloads, failures, and series of other owners may be left out.
+    /// A page of this owner's series, after a place. If it is empty, there are no more. The payloads, failures, and series of other
+    /// owners may be left out.
     fn series(
         &self,
         owner: Owner,
