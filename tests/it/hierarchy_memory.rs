@@ -79,6 +79,8 @@ fn a_page_stays_while_anything_is_in_it_and_its_room_is_used_first() {
 
 fn config() -> ProptestConfig {
     ProptestConfig {
+        // Each fills and empties thousands of pages' places.
+        cases: 64,
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
     }

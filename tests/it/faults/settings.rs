@@ -137,7 +137,10 @@ async fn with_all_settings_at_their_limits_timers_are_on_time_on_the_paused_cloc
 fn with_all_settings_at_their_limits_timers_fire_and_none_is_early_on_the_real_clock() {
     let delays =
         [Duration::from_nanos(1), Duration::from_micros(1), Duration::from_micros(300), ms(1), ms(3)];
-    for settings in Settings::all().filter(|settings| settings.tick < DAY || settings.max_pending.is_some()) {
+    let is_alone = |settings: &Settings| settings.tick < DAY || settings.max_pending.is_some();
+    // Eight million slots take seconds to make, and were tried on the paused clock.
+    let is_small = |settings: &Settings| settings.shards == 1 || settings.wheel_size == 2;
+    for settings in Settings::all().filter(is_alone).filter(is_small) {
         println!("{settings:?}");
         runtime(2).block_on(check(settings, &delays, false));
     }

@@ -53,7 +53,7 @@ fn says_the_same(expression: &str) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 300, max_global_rejects: 100_000, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default()
+        cases: 150, max_global_rejects: 100_000, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]

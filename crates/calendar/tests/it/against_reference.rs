@@ -13,7 +13,7 @@ fn days(expression: &str) -> i64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn round_changes_of_clocks_it_has_the_instants_of_a_walk(
