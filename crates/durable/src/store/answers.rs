@@ -148,7 +148,7 @@ pub enum Settled {
     /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again
     /// soon.
     Locked,
-    /// Nothing was done: the caller is no longer the owner.
+    /// Nothing was done: the caller is no longer the owner, or another owner that lives has begun the timer.
     Lost,
 }
 

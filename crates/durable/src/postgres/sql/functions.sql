@@ -778,7 +778,8 @@ begin
             select case
                 when case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
                     then 4
-                when p_attempt > 0 and begun_by <> p_epoch then 0
+                when p_attempt > 0 and begun_by in (select i.epoch from timingwheel.instances i where i.epoch <> p_epoch)
+                    then 0
             end
             from timingwheel.timers
             where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first

@@ -90,7 +90,7 @@ async fn what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another
     let end = |timer| Ended { timer, attempt: 1, version: 0, change: Change::Delete };
     let ends: Vec<Ended> = timers.iter().copied().map(end).collect();
     let refused = second.settle(other, ends.clone()).await.expect("a settle");
-    assert!(refused.iter().all(|answer| *answer == Settled::Gone), "by another: {refused:?}");
+    assert!(refused.iter().all(|answer| *answer == Settled::Lost), "another has begun them: {refused:?}");
     let settled = first.settle(owner, ends).await.expect("a settle");
     assert!(settled.iter().all(|answer| *answer == Settled::Done), "{settled:?}");
 }
