@@ -127,7 +127,8 @@ impl Builder {
     /// clock can be paused it may be turned once in a tick for each shard.
     ///
     /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it is half
-    /// as late, takes as much CPU time or less, and up to 1.2 times the context switches.
+    /// as late. Where hundreds of timers fire in a millisecond, it still takes less CPU time than tokio's timers. Where some
+    /// tens fire, it takes up to twice as much.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.settings.tick = tick;
         self
@@ -241,8 +242,7 @@ impl Builder {
 
         let turner = Arc::new(Turner::new(&shards, alarm, clock, resolution));
         let driver = turner.begin(workers);
-        let counters = &turner.alarm.counters;
-        counters.events.begins(&counters.name, tick, wheel_size, shards.len(), max_pending);
+        turner.alarm.counters.begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         let settings = Settings { tick, wheel_size, shards: Some(shards.len()), max_pending };
         let runtime = Some(runtime.id());

@@ -84,7 +84,7 @@ impl TimingWheel {
     /// How many timers are pending: armed, and neither fired nor dropped since.
     ///
     /// A future arms its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
-    /// methods register it at once.
+    /// methods arm it at once.
     ///
     /// On a wheel with a bound this is one load. Otherwise it locks each shard for a moment, one after the other.
     #[must_use]
@@ -200,8 +200,8 @@ impl TimingWheel {
         self.wheel.turner.end()
     }
 
-    /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. The table there tells what an
-    /// ended wheel does. This is one load, without a lock.
+    /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. The table at `shutdown` tells what
+    /// futures of an ended wheel do. This is one load, without a lock.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         // All shards end within a moment of each other, and there is at least one.

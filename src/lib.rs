@@ -131,12 +131,11 @@ pub use integrations::metrics;
 pub use telemetry::histogram::Histogram;
 pub use telemetry::stats::Stats;
 pub use timers::delay_queue::DelayQueue;
-pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
 pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;
-pub use timers::timeout::Timeout;
+pub use timers::timeout::{FutureTimeExt, Timeout};
 
 /// Runs the README's code.
 #[cfg(doctest)]

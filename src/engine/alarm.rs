@@ -29,8 +29,8 @@
 //! After a turn in which many timers fired, the next turn has an earliest time (see `turn::Pace`).
 //!
 //! The first inserter after a turn sets the park's timer to exactly its time. Each further one sets a timerfd to half of the
-//! remaining time. If each set its own time, a row of timers, each earlier than the last, would cost a system call each. So
-//! they cost two as a rule, and one turn that finds nothing. tokio's timer is set to the exact time by each, because it may
+//! remaining time. Otherwise a row of timers, each earlier than the last, would cost a system call each. With this the whole
+//! row costs two as a rule, and a turn that finds nothing. tokio's timer is set to the exact time by each, because it may
 //! follow a paused clock, and a test would see the additional turn.
 
 use std::sync::Arc;
@@ -107,13 +107,15 @@ impl Alarm {
         }
     }
 
-    /// For the driver as it ends: lets go of the runtime, which the driver's waker and the timer hold.
+    /// For the driver as it ends: lets go of the runtime, which the driver's waker and the timer hold. Another call lets go of
+    /// what the driver has registered since.
     pub(crate) fn end(&self) {
-        self.watch.end();
+        let state = std::mem::take(&mut *lock(&self.state));
+        if state.runtime.is_some() {
+            self.watch.end();
+        }
         self.clock.end();
         drop(self.driver.take());
-        let state = std::mem::take(&mut *lock(&self.state));
-        drop(state);
     }
 
     // For inserters.
@@ -172,6 +174,7 @@ impl Alarm {
     pub(crate) fn set_next_turn(&self, at: Nanos, not_before: Nanos) -> bool {
         let at = at.max(not_before);
         let mut state = lock(&self.state);
+        state.timer.await_next();
         // After the lock, for which this may have waited.
         let now = self.clock.now();
         state.not_before = not_before;
@@ -188,6 +191,7 @@ impl Alarm {
     /// have run: as the park's timer calls, or by the driver's task. In the latter case `next_turn` is still [`AWAKE`].
     pub(crate) fn set_for_rest(&self, due: Nanos) {
         let mut state = lock(&self.state);
+        state.timer.await_next();
         state.is_brought_forward = false;
         let is_set = self.call_soon(&mut state, due);
         drop(state);
@@ -233,14 +237,9 @@ impl Alarm {
 
     fn expect_turn(&self, at: Nanos) {
         if let Some(error) = self.watch.expect(at) {
-            self.counters.events.not_given("a thread for the watchdog", error);
+            self.counters.not_given("a thread for the watchdog", error);
             self.driver.wake();
         }
-    }
-
-    /// For the park's call: has a timerfd call the next time too.
-    pub(crate) fn await_next_call(&self) {
-        lock(&self.state).timer.await_next();
     }
 
     // For and about the driver's task.

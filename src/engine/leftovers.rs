@@ -151,6 +151,13 @@ impl Leftovers {
             && key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
     }
 
+    /// Whether [`take_one`](Self::take_one) seems to find one. A thread that arms a timer asks before it takes a lock for that.
+    #[inline]
+    pub(super) fn may_give_one(&self, from_batch: bool) -> bool {
+        key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
+            || (from_batch && self.batch.len.load(Ordering::Relaxed) > KEPT)
+    }
+
     /// For a thread with the shard's lock that arms a timer: takes away the spare, or else, if `from_batch`, the key that
     /// joined the batch last. The key's entry may have been handed out.
     #[inline]

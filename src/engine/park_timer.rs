@@ -26,7 +26,7 @@ use tokio::task::coop;
 use tokio::time::{Sleep, sleep_until};
 
 use crate::platform::clock::{Clock, instant};
-use crate::platform::timer_fd::{self, TimerFd};
+use crate::platform::linux::{self, TimerFd};
 use crate::telemetry::counters::Counters;
 use crate::wheel::Nanos;
 
@@ -58,10 +58,10 @@ impl ParkTimer {
         let runtime = Handle::current();
         let is_multi_thread = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
         let is_precise = is_multi_thread || (tick < TOKIOS_TICK && !clock.is_pausable);
-        if timer_fd::EXISTS && is_precise {
+        if linux::HAS_TIMERFDS && is_precise {
             match TimerFd::in_current_runtime(turn.clone()) {
                 Ok(timer_fd) => return Self::Fd(timer_fd, runtime.id()),
-                Err(error) => counters.events.not_given("a timerfd", error),
+                Err(error) => counters.not_given("a timerfd", error),
             }
         }
         let call = Arc::new(Call { setting: AtomicUsize::new(NOT_SETTING), turn });
@@ -107,7 +107,8 @@ impl ParkTimer {
         }
     }
 
-    /// For a timerfd's call, as it calls only once: has it call the next time too.
+    /// A timerfd calls only once: has it call the next time too. It may forget a call that it owes, so it has to be set after
+    /// this.
     pub(super) fn await_next(&self) {
         if let Self::Fd(timer_fd, _) = self {
             timer_fd.await_next();

@@ -77,7 +77,8 @@ struct Published {
     old_before: AtomicU64,
 }
 
-/// It covers the deadlines up to a time. Release and acquire: who finds a deadline covered sees what the turner did before.
+/// It covers the deadlines up to a time. Release and acquire: a thread that finds a deadline covered sees what
+/// the turner did before.
 #[derive(Debug, Default)]
 struct Watermark(AtomicU64);
 
@@ -158,10 +159,10 @@ impl Shard {
         let mut waker = waker.clone();
         // Of the clone, which stays: it need not have the address of the original.
         let id = WakerId::of(&waker);
-        if self.bound.is_none() && self.leftovers.clear_by() < Nanos::MAX {
-            // Not from the batch among very many entries: there an old entry is in no cache, and the batch is cleared as
-            // a whole instead.
-            let from_batch = self.published.old_before.load(Ordering::Relaxed) == 0;
+        // Not from the batch among very many entries: there an old entry is in no cache, and the batch is cleared as
+        // a whole instead.
+        let from_batch = self.published.old_before.load(Ordering::Relaxed) == 0;
+        if self.leftovers.may_give_one(from_batch) {
             let swap = |left: Option<&mut Waker>| left.map(|left| std::mem::swap(left, &mut waker)).is_some();
             if let Some(key) = self.reuse(now, deadline, from_batch, swap) {
                 drop_stranger(Some(waker));
@@ -304,8 +305,13 @@ impl Shard {
         Nanos(self.published.late_turn.load(Ordering::Relaxed))
     }
 
+    /// Whether the turner has come to `deadline`, and not only the end.
+    pub(crate) fn has_come_to(&self, deadline: Nanos) -> bool {
+        self.has_reached(deadline) && !self.ended_before(deadline)
+    }
+
     /// Whether the shard has ended although the clock has not come to `deadline`.
-    pub(crate) fn ended_before(&self, deadline: Nanos) -> bool {
+    fn ended_before(&self, deadline: Nanos) -> bool {
         self.has_ended() && self.clock.now() < deadline
     }
 
@@ -505,7 +511,7 @@ impl Shard {
         // Before the entries are taken out, so that timers find the end even if that panics.
         self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
         self.published.reached.set(Watermark::END);
-        self.alarm.counters.events.shard_ends(ended);
+        self.alarm.counters.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;

@@ -38,7 +38,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -76,8 +76,6 @@ pub(crate) struct Turner {
     expired: Mutex<Vec<Waker>>,
     /// No turn and no inserter touches it.
     guest: StdMutex<Guest>,
-    /// Relaxed: only the driver's task touches it.
-    alarm_has_ended: AtomicBool,
 }
 
 /// A value that the driver's task keeps as long as its runtime keeps the task.
@@ -117,7 +115,6 @@ impl Turner {
             stalled_since: AtomicU64::new(u64::MAX),
             expired: Mutex::new(Vec::new()),
             guest: StdMutex::default(),
-            alarm_has_ended: AtomicBool::new(false),
         }
     }
 
@@ -139,15 +136,6 @@ impl Turner {
         Some(guest)
     }
 
-    /// Lets go of the runtime and its timers, of the timers once.
-    fn end_alarm(&self) {
-        if self.alarm_has_ended.swap(true, Ordering::Relaxed) {
-            drop(self.alarm.driver.take());
-        } else {
-            self.alarm.end();
-        }
-    }
-
     fn guest(&self) -> std::sync::MutexGuard<'_, Guest> {
         self.guest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,9 +147,8 @@ impl Turner {
     /// As tokio does, if the runtime lacks the I/O driver or the timers that are needed.
     #[track_caller]
     pub(crate) fn begin(self: &Arc<Self>, workers: usize) -> Driver {
-        let turn = Arc::new(ByPark(self.clone())).into();
         let (tick, counters) = (self.resolution.tick(), &self.alarm.counters);
-        let timer = ParkTimer::of_current_runtime(&self.clock, tick, counters, turn);
+        let timer = ParkTimer::of_current_runtime(&self.clock, tick, counters, self.clone().into());
         self.alarm.begin(timer, workers);
         // After this turn inserters set the timers themselves, even before the task is first polled.
         self.turn();
@@ -198,7 +185,7 @@ impl Turner {
             let longest_wait =
                 if self.clock.may_jump() { Nanos::MAX } else { pace.longest_wait(due, now, self.resolution) };
             match self.turn_shards(now, longest_wait, &mut budget, &mut expired) {
-                // Whoever ended the last shard has woken the driver's task.
+                // The thread that ended the last shard has woken the driver's task.
                 AllShards::Ended => break,
                 AllShards::More => {
                     alarm.set_for_rest(due);
@@ -311,14 +298,10 @@ fn wake_all(wakers: &mut Vec<Waker>, counters: &Counters) {
     }
 }
 
-/// The waker of the park's timer.
-struct ByPark(Arc<Turner>);
-
-impl Wake for ByPark {
+/// As the waker of the park's timer.
+impl Wake for Turner {
     fn wake(self: Arc<Self>) {
-        // Before the turn, so that the timer also calls for the time that the turn sets.
-        self.0.alarm.await_next_call();
-        self.0.turn();
+        self.turn();
     }
 }
 
@@ -336,7 +319,7 @@ impl Future for Driver {
         let turner = &self.turner;
         turner.alarm.driver.register(cx.waker());
         // The waker has been registered before, so what is noted after this wakes the task again.
-        turner.alarm.counters.send_events();
+        turner.alarm.counters.send_noted();
         if turner.alarm.is_awake() {
             turner.turn();
         }
@@ -344,7 +327,7 @@ impl Future for Driver {
             return Poll::Pending;
         }
         // A task that only keeps its guest needs none of the runtime's timers.
-        turner.end_alarm();
+        turner.alarm.end();
         turner.alarm.driver.register(cx.waker());
         if matches!(*turner.guest(), Guest::Here(_)) { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -353,7 +336,7 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
-        self.turner.end_alarm();
+        self.turner.alarm.end();
         let guest = std::mem::replace(&mut *self.turner.guest(), Guest::Gone);
         drop(guest);
     }

@@ -29,10 +29,9 @@ use std::{fmt, io, process, thread};
 
 use slab::Slab;
 
-use crate::platform::affinity::leave_own_processor;
 use crate::platform::clock::{nanos, stopwatch};
+use crate::platform::linux::{SleepFd, leave_own_processor};
 use crate::platform::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, PerProcess, fence, lock};
-use crate::platform::timer_fd::SleepFd;
 use crate::wheel::Nanos;
 
 /// A turn that is later than this makes the watchdog wake a worker when it looks.

@@ -51,14 +51,14 @@
 //! | `timingwheel_wakers_panicked_total` | counter | `wakers_panicked` |
 //! | `timingwheel_lateness_seconds` | histogram, seconds | `lateness` |
 //!
-//! # Histograms
+//! # The histogram
 //!
-//! The histograms are ordinary ones of the crate `metrics`. Give the exporter for Prometheus these [`BUCKETS`], or it makes
-//! summaries instead. With the buckets, `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the
+//! It is an ordinary histogram of the crate `metrics`. Give the exporter for Prometheus these [`BUCKETS`], or it makes a
+//! summary instead. With the buckets, `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the
 //! 99th percentile of one process. For all processes together, sum the rates by `le` first.
 //!
 //! [`record`](WheelMetrics::record) hands over only the durations since its last call. Each duration is rounded up to
-//! the longest duration of its bucket in [`Stats`], by at most a sixteenth. So the sum of a histogram is rounded up too.
+//! the longest duration of its bucket in [`Stats`], by at most a sixteenth. So the histogram's sum is rounded up too.
 //!
 //! Each duration is handed over alone, and the exporter for Prometheus keeps it until it renders the metrics: 16 bytes
 //! for each timer that fired since the last scrape. Timers that were cancelled add none. If millions fire between two
@@ -76,7 +76,7 @@ use crate::telemetry::stats::Stats;
 const SHORTEST: usize = 14;
 const LONGEST: usize = 36;
 
-/// Bounds of buckets for both histograms, in seconds: powers of two of nanoseconds, from 16 µs to 69 s.
+/// Bounds of the histogram's buckets, in seconds: powers of two of nanoseconds, from 16 µs to 69 s.
 ///
 /// Buckets of [`Histogram`] end there too, so an exporter's counts by these bounds are exact to the nanosecond.
 pub const BUCKETS: [f64; LONGEST - SHORTEST + 1] = {
@@ -89,13 +89,31 @@ pub const BUCKETS: [f64; LONGEST - SHORTEST + 1] = {
     bounds
 };
 
+/// Its name, what it counts, and the count.
+type Counter = (&'static str, &'static str, fn(&Stats) -> u64);
+
+const COUNTERS: [Counter; 8] = [
+    ("timingwheel_armed_total", "Timers that were armed.", |stats| stats.armed),
+    ("timingwheel_fired_total", "Timers whose deadline came.", |stats| stats.fired),
+    ("timingwheel_cancelled_total", "Timers that did not reach their deadline.", |stats| stats.cancelled),
+    ("timingwheel_cascaded_total", "Moves of a timer from bucket to bucket.", |stats| stats.cascaded),
+    ("timingwheel_turns_total", "Turns of the wheel.", |stats| stats.turns),
+    ("timingwheel_refused_total", "Timers that the bound refused.", |stats| stats.refused),
+    (
+        "timingwheel_stalls_total",
+        "Times that a turn was more than 10 ms late, once for each backlog.",
+        |stats| stats.stalls,
+    ),
+    ("timingwheel_wakers_panicked_total", "Wakers that panicked.", |stats| stats.wakers_panicked),
+];
+
 /// Tells the recorder what the metrics mean, once, after it has been installed.
 ///
 /// # Panics
 /// Never, if the recorder does not.
 pub fn describe() {
     describe_gauge!("timingwheel_up", "1, or 0 if the wheel has ended.");
-    let overdue = "How far the wheel is behind, beyond one tick.";
+    let overdue = "How far the wheel is behind, beyond the lateness that it promises.";
     describe_gauge!("timingwheel_overdue_seconds", Unit::Seconds, overdue);
     for (name, text) in [
         ("timingwheel_pending", "Timers that are pending."),
@@ -103,16 +121,7 @@ pub fn describe() {
     ] {
         describe_gauge!(name, Unit::Count, text);
     }
-    for (name, text) in [
-        ("timingwheel_armed_total", "Timers that were armed."),
-        ("timingwheel_fired_total", "Timers whose deadline came."),
-        ("timingwheel_cancelled_total", "Timers that did not reach their deadline."),
-        ("timingwheel_cascaded_total", "Moves of a timer from bucket to bucket."),
-        ("timingwheel_turns_total", "Turns of the wheel."),
-        ("timingwheel_refused_total", "Timers that the bound refused."),
-        ("timingwheel_stalls_total", "Times that a turn was more than 10 ms late, once for each backlog."),
-        ("timingwheel_wakers_panicked_total", "Wakers that panicked."),
-    ] {
+    for (name, text, _) in COUNTERS {
         describe_counter!(name, Unit::Count, text);
     }
     let late = "How long after its deadline a timer fired.";
@@ -172,14 +181,9 @@ fn record_state(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
 /// Adds the increase since the last call to the counters. Totals would not do: a recorder keeps the greatest total that it
 /// gets, so it would ignore a new wheel under an old name until its totals exceed the old ones.
 fn record_counts(since: &Stats, label: impl Fn() -> (&'static str, String)) {
-    counter!("timingwheel_armed_total", &[label()]).increment(since.armed);
-    counter!("timingwheel_fired_total", &[label()]).increment(since.fired);
-    counter!("timingwheel_cancelled_total", &[label()]).increment(since.cancelled);
-    counter!("timingwheel_cascaded_total", &[label()]).increment(since.cascaded);
-    counter!("timingwheel_turns_total", &[label()]).increment(since.turns);
-    counter!("timingwheel_refused_total", &[label()]).increment(since.refused);
-    counter!("timingwheel_stalls_total", &[label()]).increment(since.stalls);
-    counter!("timingwheel_wakers_panicked_total", &[label()]).increment(since.wakers_panicked);
+    for (name, _, count) in COUNTERS {
+        counter!(name, &[label()]).increment(count(since));
+    }
 }
 
 fn record_durations(metric: &::metrics::Histogram, since: &Histogram) {

@@ -13,8 +13,8 @@ use crate::telemetry::stats::Stats;
 /// nor is one without its watchdog. Begin with [`Default`], which sets no limit.
 ///
 /// # Precision
-/// A lateness or a hold within its limit is always healthy. A longer one is healthy too if it falls into the same bucket of
-/// the histogram, so a limit may be exceeded by up to a sixteenth: 5 ms by 0.24 ms.
+/// A lateness within its limit is always healthy. A longer one is healthy too if it falls into the same bucket of the
+/// histogram, so a limit may be exceeded by up to a sixteenth: 5 ms by 0.24 ms.
 ///
 /// # Examples
 ///
@@ -113,49 +113,32 @@ impl Stats {
     pub fn check(&self, limits: &Limits) -> Result<(), Unhealthy> {
         use Exceeded::{Ended, Lateness, Overdue, Pending, Refused, Stalls, Unwatched, WakersPanicked};
 
-        fn above<T: PartialOrd>(
-            value: T,
-            limit: Option<T>,
-            text: impl FnOnce(T, T) -> String,
-        ) -> Option<String> {
-            limit.and_then(|limit| (value > limit).then(|| text(value, limit)))
+        let mut exceeded = Vec::new();
+        if self.ended {
+            exceeded.push((Ended, "it has ended".to_owned()));
         }
-        let one_each = [
-            (Ended, self.ended.then(|| "it has ended".to_owned())),
-            (Unwatched, self.unwatched.then(|| "the system gives no thread for its watchdog".to_owned())),
-            (
-                Overdue,
-                above(self.overdue, limits.overdue, |by, limit| {
-                    format!("it is overdue by {by:?}, the limit is {limit:?}")
-                }),
-            ),
-            (
-                Pending,
-                above(self.pending, limits.pending, |timers, limit| {
-                    format!("{timers} timers are pending, the limit is {limit}")
-                }),
-            ),
-            (
-                Refused,
-                above(self.refused, limits.refused, |timers, limit| {
-                    format!("{timers} timers were refused, the limit is {limit}")
-                }),
-            ),
-            (
-                Stalls,
-                above(self.stalls, limits.stalls, |times, limit| {
-                    format!("it was turned late {times} times, the limit is {limit}")
-                }),
-            ),
-            (
-                WakersPanicked,
-                above(self.wakers_panicked, limits.wakers_panicked, |wakers, limit| {
-                    format!("{wakers} wakers panicked, the limit is {limit}")
-                }),
-            ),
-        ];
-        let mut exceeded: Vec<_> =
-            one_each.into_iter().filter_map(|(what, text)| Some((what, text?))).collect();
+        if self.unwatched {
+            exceeded.push((Unwatched, "the system gives no thread for its watchdog".to_owned()));
+        }
+        if let Some(limit) = limits.overdue
+            && self.overdue > limit
+        {
+            let text = format!("it is overdue by {:?}, the limit is {limit:?}", self.overdue);
+            exceeded.push((Overdue, text));
+        }
+        let most_pending = limits.pending.map(|limit| limit as u64);
+        for (what, count, limit, text) in [
+            (Pending, self.pending as u64, most_pending, "timers are pending"),
+            (Refused, self.refused, limits.refused, "timers were refused"),
+            (Stalls, self.stalls, limits.stalls, "turns were late"),
+            (WakersPanicked, self.wakers_panicked, limits.wakers_panicked, "wakers panicked"),
+        ] {
+            if let Some(limit) = limit
+                && count > limit
+            {
+                exceeded.push((what, format!("{count} {text}, the limit is {limit}")));
+            }
+        }
         for &(quantile, limit) in &limits.lateness {
             if let Some(late) = self.lateness.quantile(quantile).filter(|&late| late > told_of(limit)) {
                 // Rounded, because 0.999 in binary is not exactly 99.9 %.

@@ -1,8 +1,8 @@
 //! Watching a wheel: statistics, a health check with your limits, metrics, events, and their cost.
 //!
 //! [`TimingWheel::stats`](crate::TimingWheel::stats) returns [`Stats`](crate::Stats): how many timers are pending and on
-//! which levels, how many fired or were cancelled, how late they were, how long a turn held a lock, how many errors there
-//! were, and whether the wheel is turned in time. A health check compares these values with [`Limits`]:
+//! which levels, how many fired or were cancelled, how late they were, how many errors there were, and whether the wheel is
+//! turned in time. A health check compares these values with [`Limits`]:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -73,13 +73,13 @@
 //! # What it costs
 //!
 //! Counting is always on. It adds at most two instructions to arming, cancelling, moving and polling a timer, mostly under a
-//! lock that the operation holds anyway. A turn adds each timer that it fires to a histogram, without a locked instruction.
-//! For each batch of a shard, a turn reads the clock twice and takes one more lock. A wheel takes 16 kB more memory.
+//! lock that the operation holds anyway. A turn adds each timer that it fires to a histogram, without a locked instruction,
+//! and takes one more lock for each batch of a shard. A wheel takes 8 kB more memory.
 //!
-//! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock that
-//! only turns contend for. It then locks one shard after the other and adds up the timers in each slot, because keeping a
-//! count for each level would cost every timer. Threads that arm or cancel in that shard wait meanwhile, for at most 1,024
-//! slots at a time. A health check does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and figures.
+//! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 8 kB, and copies the histogram under a lock that
+//! only turns contend for. It then locks one shard after the other, and adds up the timers in each slot in use: keeping a
+//! count for each level would cost every timer. Threads that arm or cancel in that shard wait meanwhile. A health check
+//! does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and figures.
 
 // Counting is in `telemetry`: this layer only reads it. Stalls are noticed in `engine::turn`.
 

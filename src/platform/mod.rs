@@ -1,4 +1,4 @@
-//! The engine's base: locks and atomics (which models replace), the clock, wakers, and Linux's timers.
+//! The engine's base: locks and atomics (which models replace), the clock, wakers, and what only Linux has.
 
 pub(crate) mod clock;
 #[cfg(not(all(test, loom)))]
@@ -7,16 +7,14 @@ pub(crate) mod sync;
 pub(crate) mod wakers;
 
 #[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
-pub(crate) mod affinity;
-#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
-pub(crate) mod timer_fd;
+pub(crate) mod linux;
 
-/// Stands in where there are no timerfds. Has no values.
+/// Stands in where there are no timerfds, and where std alone has to do.
 #[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
-pub(crate) mod timer_fd {
+pub(crate) mod linux {
     use std::{io, task::Waker, time::Duration};
 
-    pub(crate) const EXISTS: bool = false;
+    pub(crate) const HAS_TIMERFDS: bool = false;
 
     #[derive(Debug)]
     pub(crate) enum TimerFd {}
@@ -55,10 +53,6 @@ pub(crate) mod timer_fd {
             match *self {}
         }
     }
-}
 
-/// Stands in where std alone has to do.
-#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
-pub(crate) mod affinity {
     pub(crate) const fn leave_own_processor() {}
 }

@@ -2,12 +2,10 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | `counters` | the counters of turns: their number, lateness, stalls, refusals, panics |
+//! | `counters` | the counters of turns, lateness, stalls, refusals and panics; events for `tracing` |
 //! | `histogram` | the histogram of durations |
 //! | `stats` | `Stats`: the counters of a wheel and of its shards together |
-//! | `events` | events for `tracing` |
 
 pub(crate) mod counters;
-pub(crate) mod events;
 pub(crate) mod histogram;
 pub(crate) mod stats;

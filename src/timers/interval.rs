@@ -176,7 +176,7 @@ impl Interval {
     }
 
     fn now(&self) -> Instant {
-        self.sleep.clock().now_as_instant()
+        self.sleep.shard().clock.now_as_instant()
     }
 
     /// `duration` after `instant`, or an instant that never comes.
@@ -234,6 +234,6 @@ impl Interval {
 
     /// How late a tick has to be to count as missed.
     fn missed_after(&self) -> Duration {
-        MISSED_AFTER.max(self.sleep.tick())
+        MISSED_AFTER.max(self.sleep.shard().resolution.tick())
     }
 }

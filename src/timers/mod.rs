@@ -4,10 +4,8 @@
 //! `TimingWheel`.
 
 pub(crate) mod delay_queue;
-pub(crate) mod future_ext;
 pub(crate) mod idle_guard;
 pub(crate) mod interval;
 pub(crate) mod sleep;
 pub mod stream;
 pub(crate) mod timeout;
-pub(crate) mod tolerance;

@@ -17,10 +17,10 @@ use self::state::{Other, Phase, State};
 use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::handle::TimingWheel;
-use crate::platform::clock::{Clock, FromNow, has_test_util, instant, nanos};
+use crate::platform::clock::{FromNow, has_test_util, instant, nanos};
 use crate::platform::wakers::WakerId;
 use crate::runtime_wheel::with_current;
-use crate::wheel::{Nanos, Resolution};
+use crate::wheel::Nanos;
 
 impl TimingWheel {
     /// Waits for `duration` from now.
@@ -32,11 +32,11 @@ impl TimingWheel {
     /// Never early. [Precision](TimingWheel#precision) says how late. A `duration` of zero is ready at the first poll.
     ///
     /// # Cancel safety
-    /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
-    /// shard keep their wakers and their memory, for at most a second while the runtime runs. The next timer reuses the entry of one of
-    /// them. Each of the others, at most 13, was dropped on another thread than the one that made it, or was among the
-    /// oldest of tens of thousands. A thread that later polls or drops a timer may drop these wakers, and does not see
-    /// their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
+    /// Dropping the future removes the timer, and nothing else is lost.
+    ///
+    /// The wheel may keep the memory and the waker of a dropped timer, to save work: of up to 14 dropped timers in each
+    /// shard, for at most a second in which the runtime runs. Another thread may then drop that waker, and contains its
+    /// panic. On a wheel with a bound, and where the clock can be paused, nothing is kept.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
@@ -161,12 +161,12 @@ impl Sleep {
         Self { timer: Timer::OfWheel { shard, state } }
     }
 
-    /// The shard, if it has one.
+    /// The shard. Only for a sleep that was made by a wheel, or that was found pending.
     #[inline]
-    const fn shard(&self) -> Option<&Arc<Shard>> {
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
         match &self.timer {
-            Timer::OfWheel { shard, .. } => Some(shard),
-            Timer::ByName { .. } => None,
+            Timer::OfWheel { shard, .. } => shard,
+            Timer::ByName { .. } => unreachable!("it needed no wheel so far"),
         }
     }
 
@@ -204,10 +204,10 @@ impl Sleep {
     /// due. A sleep that was never polled has not elapsed, whatever its deadline.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let Timer::OfWheel { state, .. } = &self.timer else { return false };
+        let Timer::OfWheel { shard, state } = &self.timer else { return false };
         match state.phase() {
             Some(phase) => phase == Phase::Elapsed,
-            None => self.has_come_to(state.deadline()),
+            None => shard.has_come_to(state.deadline()),
         }
     }
 }
@@ -425,13 +425,58 @@ impl Sleep {
         state.move_to(shard, to, now);
     }
 
-    /// The time by the wheel's clock. A sleep by name gets its wheel here.
+    /// Lets this be late by less than `tolerance`, so that it fires together with others and costs less among very many.
+    ///
+    /// The deadline is rounded up to the next of the points that lie 2, 4, 8 and so on ticks apart, on the widest grid that
+    /// is not wider than the tolerance. All timers share these points, so timers that are due at about the same time fire
+    /// in one turn of the wheel. Use it for very many timers of some seconds or more that seldom fire, such as those of
+    /// idle connections.
+    ///
+    /// [`deadline`](Self::deadline) then returns the rounded instant. [`reset`](Self::reset) and
+    /// [`reset_after`](Self::reset_after) keep the tolerance. A tolerance of less than two ticks is none, so a tolerance of
+    /// zero ends it. A deadline that has passed stays as it is.
+    ///
+    /// # Precision
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more. On average it is half of the grid late. At
+    /// a tick of 1 ms, a tolerance of 1,024 ms has a grid of 1,024 ms. One of 1 s has a grid of 512 ms, and wakes a process
+    /// twice as often.
+    ///
+    /// On a wheel with 32 slots or more, a timer whose tolerance is a seventh of its delay or more stays in one place until
+    /// it fires or is reset. With an eighth, it moves once at most. With less, it may move as often as a timer without a
+    /// tolerance. The [statistics](crate::Stats::lateness) count lateness from the rounded deadline.
+    ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there. A sleep of a wheel never panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let minute = Duration::from_secs(60);
+    /// let exact = Instant::now() + minute;
+    /// let sleep = wheel.sleep(minute).with_tolerance(minute / 8);
+    /// assert!((exact..exact + minute / 8).contains(&sleep.deadline()));
+    /// # }
+    /// ```
     #[track_caller]
-    pub(super) fn now_on_wheel(&mut self) -> Nanos {
-        self.on_wheel().0.clock.now()
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
+        let (deadline, has_elapsed) = (self.deadline_nanos(), self.is_elapsed());
+        self.set_tolerance(tolerance);
+        if !has_elapsed {
+            self.move_to(deadline, None);
+        }
+        self
     }
 
-    /// Sets the tolerance of later deadlines.
+    /// Sets the tolerance of later deadlines. A sleep by name gets its wheel here.
+    #[track_caller]
     pub(crate) fn set_tolerance(&mut self, tolerance: Duration) {
         let (shard, state) = self.on_wheel();
         let new = shard.resolution.grid_within(Nanos::from_duration(tolerance));
@@ -443,36 +488,7 @@ impl Sleep {
 impl Sleep {
     /// A timer of the same shard, without a deadline. Only for a sleep that was made by a wheel.
     pub(crate) fn another(&self) -> Self {
-        Self::until(self.of_wheel().clone(), Nanos::MAX)
-    }
-
-    /// Whether a turn has come to `deadline`, which need not be this sleep's.
-    pub(crate) fn has_come_to(&self, deadline: Nanos) -> bool {
-        self.shard().is_some_and(|shard| shard.has_reached(deadline) && !shard.ended_before(deadline))
-    }
-
-    fn of_wheel(&self) -> &Arc<Shard> {
-        self.shard().expect("made by a wheel")
-    }
-
-    /// The name of its wheel; empty for a sleep by name that has none yet.
-    pub(crate) fn wheel_name(&self) -> &str {
-        self.shard().map_or("", |shard| shard.wheel_name())
-    }
-
-    /// The wheel's clock. Only for a sleep that was made by a wheel.
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.of_wheel().clock
-    }
-
-    /// How the wheel's ticks lie. Only for a sleep that was made by a wheel.
-    pub(crate) fn resolution(&self) -> Resolution {
-        self.of_wheel().resolution
-    }
-
-    /// How long a tick of the wheel is. Only for a sleep that was made by a wheel.
-    pub(crate) fn tick(&self) -> Duration {
-        self.resolution().tick()
+        Self::until(self.shard().clone(), Nanos::MAX)
     }
 
     /// The deadline at which a task is to be woken, or was woken already; `None` if none is armed.
@@ -482,17 +498,6 @@ impl Sleep {
             Timer::OfWheel { state, .. } => state.entry().map(|(_, deadline)| deadline),
             Timer::ByName { .. } => None,
         }
-    }
-
-    /// When the wheel was last turned so late that this timer's task may have been woken long after its deadline; zero
-    /// if never.
-    pub(crate) fn last_late_turn(&self) -> Nanos {
-        self.shard().map_or(Nanos::ZERO, |shard| shard.last_late_turn())
-    }
-
-    /// Whether the wheel has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.shard().is_some_and(|shard| shard.has_ended())
     }
 
     /// Takes the timer out of the wheel. There is no waker if none was armed, or if it has been woken.

@@ -1,4 +1,4 @@
-//! `wheel.timeout(d, future)`.
+//! `wheel.timeout(d, future)` and `future.timeout_on(&wheel, d)`.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -246,6 +246,44 @@ impl<F: Future> FusedFuture for Timeout<F> {
     }
 }
 
+/// Timeouts as methods of every [`Future`].
+///
+/// The names end in `_on`, so that you can import this trait beside the `FutureExt` of tokio-util and of futures. For the
+/// wheel of the current runtime pass [`time::wheel()`](crate::time::wheel).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::{FutureTimeExt, TimingWheel, time};
+/// use tokio::sync::oneshot;
+///
+/// let wheel = TimingWheel::new();
+/// let (reply, call) = oneshot::channel();
+/// reply.send("hello").unwrap();
+/// assert_eq!(call.timeout_on(&wheel, Duration::from_secs(3)).await, Ok(Ok("hello")));
+///
+/// let (_reply, call) = oneshot::channel::<()>();
+/// assert!(call.timeout_on(&time::wheel(), Duration::from_millis(5)).await.is_err());
+/// # }
+/// ```
+pub trait FutureTimeExt: Future + Sized {
+    /// Awaits this future, for at most `duration` from now. Precision, cancel safety, errors and panics are those of
+    /// [`TimingWheel::timeout`].
+    fn timeout_on(self, wheel: &TimingWheel, duration: Duration) -> Timeout<Self> {
+        wheel.timeout(duration, self)
+    }
+
+    /// Awaits this future, until `deadline` at the latest, as [`TimingWheel::timeout_at`] does.
+    fn timeout_at_on(self, wheel: &TimingWheel, deadline: Instant) -> Timeout<Self> {
+        wheel.timeout_at(deadline, self)
+    }
+}
+
+impl<F: Future> FutureTimeExt for F {}
+
 /// A sleep that no wheel can refuse. One that cannot run on its wheel, which has ended or is full, waits by tokio's timer.
 pub(crate) struct SureSleep {
     pub(crate) sleep: Sleep,
@@ -309,7 +347,7 @@ impl SureSleep {
             panic!(
                 "a time limit on the wheel `{}` cannot wait: {error}; and tokio has no timer for it, because this thread \
                  is not within a tokio runtime",
-                self.sleep.wheel_name()
+                self.sleep.shard().wheel_name()
             );
         }
         // Not in a closure, in which a panic of tokio's would not name the caller.

@@ -148,11 +148,12 @@ impl Levels {
     #[inline(always)]
     pub(super) fn slot_for(&mut self, deadline: Nanos) -> Slot {
         let (clock, slots) = (self.clock_tick, u64::from(self.slots));
-        let mut tick = self.due_tick(deadline);
+        let (tick, at_its_end) = self.resolution.ticks_round(deadline);
+        let mut tick = tick.max(clock);
         let mut level = 0;
         if tick.0 - clock.0 >= slots {
             // At the end of a tick, a deadline belongs to the slot that begins there: as that comes up, the entry is due.
-            tick = self.resolution.tick_of_clock(deadline);
+            tick = at_its_end;
             // The finest overflow level whose ring, as the clock stands, reaches to `tick`. It is never the clock's own slot
             // there: two ticks of one slot are less than a ring of the next finer level apart, which reaches to `tick` too.
             let reaches = |level: &Level| level.number(tick) - level.number(clock) < slots;
@@ -181,7 +182,10 @@ impl Levels {
     /// Where the slot with this number stands in its ring.
     #[inline]
     fn position(&self, number: u64) -> u32 {
-        u32::try_from(number % u64::from(self.slots)).expect("at most 2^16 slots")
+        let slots = u64::from(self.slots);
+        // A division takes longer, and most wheels have such a number of slots.
+        let position = if slots.is_power_of_two() { number & (slots - 1) } else { number % slots };
+        u32::try_from(position).expect("at most 2^16 slots")
     }
 
     /// Makes the buckets of a level, and tells the first.

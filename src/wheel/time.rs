@@ -110,6 +110,14 @@ impl Resolution {
         Tick(deadline.0.saturating_sub(self.first + 1) / self.tick)
     }
 
+    /// The tick that a deadline lies in, and the one that the clock is in when the deadline has come. By one division.
+    #[inline]
+    pub(super) const fn ticks_round(self, deadline: Nanos) -> (Tick, Tick) {
+        let since = deadline.0.saturating_sub(self.first + 1);
+        let (tick, rest) = (since / self.tick, since % self.tick);
+        (Tick(tick), Tick(tick + (rest == self.tick - 1) as u64))
+    }
+
     /// The tick that the clock is in. It rounds down: every earlier tick is over.
     pub(crate) const fn tick_of_clock(self, now: Nanos) -> Tick {
         Tick(now.0.saturating_sub(self.first) / self.tick)
@@ -239,6 +247,16 @@ mod tests {
         assert_eq!([9, 10].map(|at| with_tick(10).tick_of_clock(Nanos(at)).0), [0, 1]);
         assert_eq!([9, 10, 11].map(|at| with_tick(10).end_of_tick(Nanos(at)).0), [10, 10, 20]);
         assert_eq!([0, 19, 20].map(|at| with_tick(10).end_of_pair(Nanos(at)).0), [20, 20, 40]);
+    }
+
+    #[test]
+    fn the_ticks_on_both_sides_of_a_deadline_are_those_of_the_deadline_and_of_the_clock() {
+        for ticks in [with_tick(10), with_tick(1), with_tick(10).with_a_border_at(Nanos(13))] {
+            for deadline in (14..60).chain([u64::MAX - 6, u64::MAX - 5, u64::MAX]).map(Nanos) {
+                let expected = (ticks.tick_of_deadline(deadline), ticks.tick_of_clock(deadline));
+                assert_eq!(ticks.ticks_round(deadline), expected, "{deadline:?} {ticks:?}");
+            }
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn comes_beside_a_blocked_worker(runtime: &Runtime) -> bool {
         });
         let blocker = tokio::spawn(async move {
             sleep(ms(20)).await;
-            thread::sleep(ms(1_500));
+            thread::sleep(ms(500));
             blocks.store(false, Ordering::SeqCst);
         });
         let came_meanwhile = timer.await.expect("no panic");

@@ -5,11 +5,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::ALLOCATOR;
 use futures::stream::{self, Stream};
-use stats_alloc::Region;
 use timingwheel::TimingWheel;
 use timingwheel::stream::StreamTimeExt;
+
+use super::allocations;
 
 const ITEMS: u32 = 10_000;
 const LIMIT: Duration = Duration::from_secs(3_600);
@@ -21,14 +21,6 @@ fn items() -> impl Stream<Item = u32> {
         polls += 1;
         if polls % 2 == 0 { Poll::Ready(Some(polls)) } else { Poll::Pending }
     })
-}
-
-/// How many blocks `work` allocates or makes larger, in all threads.
-fn allocations(work: impl FnOnce()) -> usize {
-    let region = Region::new(ALLOCATOR);
-    work();
-    let change = region.change();
-    change.allocations + change.reallocations
 }
 
 /// Takes the items, each after a poll that is pending and so needs the timer.

@@ -74,7 +74,7 @@ fn beside_tasks_that_compute_a_timer_is_as_punctual_as_one_of_tokios() {
         let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
         assert_as_punctual_as_tokios(&runtime.expect("a runtime"));
     }
-    assert_as_punctual_as_tokios(&Builder::new_current_thread().enable_all().build().expect("a runtime"));
+    assert_as_punctual_as_tokios(&crate::runtime(0));
 }
 
 /// There the wheel goes by one of tokio's timers.

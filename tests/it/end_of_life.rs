@@ -1,7 +1,6 @@
 //! How a wheel ends: by `shutdown`, with its runtime, with its last handle. Nothing hangs.
 
 use std::future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread;
@@ -126,16 +125,6 @@ async fn a_timeout_that_was_refused_asks_the_wheel_again_when_it_is_moved() {
     assert_eq!(wheel.pending(), 1);
 }
 
-#[test]
-fn outside_of_tokio_a_timeout_that_its_wheel_cannot_run_panics() {
-    let ours = runtime(0);
-    let within = ours.enter();
-    let mut call = spawn(TimingWheel::new().timeout(DAY, future::pending::<()>()));
-    drop(within);
-    drop(ours);
-    assert!(catch_unwind(AssertUnwindSafe(|| call.poll())).is_err());
-}
-
 #[tokio::test(start_paused = true)]
 async fn timers_made_after_a_shutdown_fail_in_the_same_ways() {
     let wheel = TimingWheel::new();
@@ -164,17 +153,6 @@ async fn after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleep_that_had_fired_before_the_shutdown_stays_elapsed() {
-    let wheel = TimingWheel::new();
-    let mut sleep = registered(&wheel, ms(10));
-    advance(ms(10)).await;
-    assert!(sleep.is_elapsed());
-    assert_eq!(wheel.shutdown(), 0);
-    assert!(sleep.is_elapsed());
-    assert_ready!(sleep.poll());
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_is_due_as_it_is_made_finds_a_place_in_a_full_wheel_and_only_a_sleep_is_ready_in_an_ended_one() {
     let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
     assert_ready!(spawn(wheel.sleep(Duration::ZERO)).poll());
@@ -197,51 +175,6 @@ fn shutdowns_on_several_threads_at_once_count_each_timer_once() {
         });
         assert_eq!(counts.iter().sum::<usize>(), 1_000);
         assert!(sleeps.iter().all(Spawn::is_woken));
-    }
-}
-
-#[test]
-fn when_the_runtime_ends_all_that_are_pending_are_woken() {
-    for workers in [0, 2] {
-        let runtime = runtime(workers);
-        let wheel = runtime.block_on(async { TimingWheel::new() });
-        let mut sleeps: Vec<_> = (0..100_000).map(|n| registered(&wheel, DAY + ms(n))).collect();
-        assert_eq!(wheel.pending(), 100_000);
-        drop(runtime);
-        assert_eq!(wheel.pending(), 0);
-        for sleep in &mut sleeps {
-            assert!(sleep.is_woken());
-            assert!(assert_ready_err!(poll_wait(sleep)).is_shutdown());
-        }
-        assert!(panic_text(|| spawn(wheel.sleep(DAY)).poll()).ends_with(ENDED));
-        assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
-        assert_eq!(wheel.shutdown(), 0);
-    }
-}
-
-#[test]
-fn when_the_runtime_ends_tasks_of_another_runtime_do_not_hang() {
-    for workers in [0, 2] {
-        let (ours, other) = (runtime(workers), runtime(2));
-        let wheel = ours.block_on(async { TimingWheel::new() });
-        let calls: Vec<_> = (0..1_000)
-            .map(|_| {
-                let mut sleep = wheel.sleep(DAY);
-                other.spawn(async move { sleep.wait().await })
-            })
-            .collect();
-        other.block_on(async {
-            while wheel.pending() < 1_000 {
-                yield_now().await;
-            }
-        });
-        ours.shutdown_background();
-        other.block_on(async {
-            for call in calls {
-                let told = tokio::time::timeout(HANG_GUARD, call).await.expect("it hangs").unwrap();
-                assert!(told.unwrap_err().is_shutdown());
-            }
-        });
     }
 }
 

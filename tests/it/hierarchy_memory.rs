@@ -77,23 +77,6 @@ fn a_page_stays_while_anything_is_in_it_and_its_room_is_used_first() {
     assert_eq!((wheel.len(), wheel.capacity()), (10 * PAGE, 10 * PAGE));
 }
 
-#[test]
-fn an_entry_that_comes_and_goes_after_a_storm_does_not_allocate_each_time() {
-    let mut wheel = wheel();
-    let keys: Vec<Key> = (0..3 * PAGE).map(|n| insert(&mut wheel, FAR, n)).collect();
-    for key in keys {
-        wheel.cancel(key);
-    }
-    let capacity = wheel.capacity();
-    assert_eq!(capacity, PAGE);
-    for n in 0..3 {
-        let key = insert(&mut wheel, FAR, n);
-        assert_eq!(wheel.capacity(), capacity);
-        wheel.cancel(key);
-        assert_eq!(wheel.capacity(), capacity);
-    }
-}
-
 fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),

@@ -26,7 +26,6 @@
 
 mod random;
 mod regressions;
-mod uptime;
 
 use std::ops::ControlFlow;
 

@@ -12,8 +12,7 @@ use tokio::runtime;
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3_600);
+use crate::{HOUR, SECOND};
 
 fn assert_nothing_pending(wheel: &TimingWheel) {
     let stats = wheel.stats();

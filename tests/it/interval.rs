@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use timingwheel::{Interval, TimingWheel};
 use tokio::time::{Instant, MissedTickBehavior, advance};
-use tokio_test::{assert_pending, assert_ready_eq, task};
+use tokio_test::{assert_pending, task};
 
-use crate::ms;
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::{SECOND, ms};
 
 /// The first ticks of an interval of which the second is taken 2.5 s late, as seconds: when due, when taken.
 async fn with_a_late_tick(behavior: MissedTickBehavior) -> Vec<(f64, f64)> {
@@ -28,24 +26,6 @@ async fn with_a_late_tick(behavior: MissedTickBehavior) -> Vec<(f64, f64)> {
         }
     }
     ticks
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_first_tick_is_at_once_and_the_others_a_period_apart() {
-    let start = Instant::now();
-    let mut interval = TimingWheel::new().interval(SECOND);
-    for n in 0..100 {
-        assert_eq!(interval.tick().await, start + SECOND * n);
-        assert_eq!(start.elapsed(), SECOND * n);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_first_tick_comes_at_the_start_that_was_asked_for() {
-    let start = Instant::now() + SECOND * 5;
-    let mut interval = TimingWheel::new().interval_at(start, SECOND);
-    assert_eq!(interval.tick().await, start);
-    assert_eq!(interval.tick().await, start + SECOND);
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,40 +57,6 @@ async fn a_tick_is_missed_if_it_is_later_than_five_milliseconds_and_than_a_tick_
         let expected = if is_missed { schedule + ms(late) } else { schedule };
         assert_eq!(interval.tick().await, expected, "a tick of {tick} ms, late by {late} ms");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn resets_move_the_next_tick_and_the_schedule_after_it() {
-    let start = Instant::now();
-    let mut interval = TimingWheel::new().interval(SECOND);
-    interval.tick().await;
-
-    advance(SECOND / 2).await;
-    interval.reset();
-    assert_eq!(interval.tick().await, start + SECOND * 3 / 2);
-
-    interval.reset_immediately();
-    assert_eq!(interval.tick().await, start + SECOND * 3 / 2);
-    assert_eq!(interval.tick().await, start + SECOND * 5 / 2);
-
-    interval.reset_after(SECOND * 10);
-    assert_eq!(interval.tick().await, start + SECOND * 25 / 2);
-
-    interval.reset_at(start + SECOND * 20);
-    assert_eq!(interval.tick().await, start + SECOND * 20);
-    assert_eq!(interval.tick().await, start + SECOND * 21);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_reaches_a_task_that_already_waits() {
-    let wheel = TimingWheel::new();
-    let mut interval = wheel.interval_at(Instant::now() + SECOND, SECOND);
-    let mut waiting = task::spawn(());
-    assert_pending!(waiting.enter(|cx, _| interval.poll_tick(cx)));
-    interval.reset_immediately();
-    assert!(waiting.is_woken());
-    let now = Instant::now();
-    assert_ready_eq!(waiting.enter(|cx, _| interval.poll_tick(cx)), now);
 }
 
 #[tokio::test(start_paused = true)]

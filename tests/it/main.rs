@@ -26,15 +26,13 @@ mod future_ext;
 mod idle_guard;
 mod interval;
 mod reset;
-mod reset_after;
 mod sleep;
 mod stream_adapters;
 mod stream_like_tokio_stream;
 mod stream_names;
 mod ticks;
 mod time;
-mod time_shutdown;
-mod time_try;
+mod time_ends;
 mod timeout;
 mod tolerance;
 
@@ -65,10 +63,16 @@ mod switch;
 #[cfg(feature = "tracing")]
 mod tracing;
 
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::thread;
 use std::time::Duration;
 
+use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::{Builder, Runtime};
 
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a test waits for a thing that may never come.
 const HANG_GUARD: Duration = Duration::from_secs(30);
@@ -83,4 +87,21 @@ fn runtime(workers: usize) -> Runtime {
         0 => Builder::new_current_thread().enable_all().build().unwrap(),
         _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
     }
+}
+
+/// On a paused clock.
+fn paused() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+}
+
+/// Runs `f` on a thread of its own, which is in no runtime.
+fn elsewhere<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(f).join().unwrap())
+}
+
+/// A sleep that is pending on its wheel, with a waker that nobody hears.
+fn armed(wheel: &TimingWheel, delay: Duration) -> Sleep {
+    let mut sleep = wheel.sleep(delay);
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    sleep
 }

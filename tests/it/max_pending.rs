@@ -9,7 +9,7 @@ use std::time::Duration;
 use timingwheel::{Sleep, TimingWheel};
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::task::yield_now;
-use tokio::time::{Instant, advance};
+use tokio::time::Instant;
 use tokio_test::task::{Spawn, spawn};
 use tokio_test::{assert_pending, assert_ready, assert_ready_err};
 
@@ -28,41 +28,6 @@ fn place(wheel: &TimingWheel, duration: Duration) -> Spawn<Sleep> {
 fn assert_full(wheel: &TimingWheel) {
     assert!(wheel.try_sleep(DAY).unwrap_err().is_at_capacity());
     assert!(assert_ready_err!(spawn(wheel.sleep(DAY).wait()).poll()).is_at_capacity());
-}
-
-#[tokio::test(start_paused = true)]
-async fn with_a_bound_of_zero_only_what_needs_no_place_works() {
-    let wheel = bounded(0);
-    assert_full(&wheel);
-    assert!(wheel.try_sleep(Duration::ZERO).is_ok());
-    wheel.sleep(Duration::ZERO).await;
-    assert_eq!(wheel.timeout(DAY, future::ready(1)).await, Ok(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_a_bound_no_place_is_taken_before_the_first_poll() {
-    let wheel = TimingWheel::new();
-    let mut sleep = place(&wheel, DAY);
-    assert_eq!(wheel.pending(), 0);
-    assert_pending!(sleep.poll());
-    assert_eq!(wheel.pending(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn exactly_as_many_timers_are_pending_as_the_bound_allows() {
-    for max_pending in [1, 7] {
-        let wheel = bounded(max_pending);
-        let mut places: Vec<_> = (0..max_pending).map(|_| place(&wheel, DAY)).collect();
-        assert_eq!(wheel.pending(), max_pending);
-        assert_full(&wheel);
-        for place in &mut places {
-            assert_pending!(place.poll());
-        }
-        assert_full(&wheel);
-        drop(places.pop());
-        let _last = place(&wheel, DAY);
-        assert_full(&wheel);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,30 +64,6 @@ async fn a_sleep_over_the_bound_panics_where_it_is_awaited() {
         sleep.await;
     };
     assert_eq!(line_of_panic(awaits).await, Some(line));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_place_is_given_back_when_a_timer_fires_is_dropped_or_moved_into_the_past() {
-    let wheel = bounded(1);
-    let mut first = place(&wheel, ms(10));
-    assert_pending!(first.poll());
-    advance(ms(10)).await;
-    assert!(first.is_woken());
-    let second = place(&wheel, ms(10));
-    assert_full(&wheel);
-    assert_ready!(first.poll());
-    drop(first);
-    assert_full(&wheel);
-    drop(second);
-    let mut third = place(&wheel, ms(10));
-    third.enter(|_, sleep| sleep.reset(Instant::now() + DAY));
-    third.enter(|_, sleep| sleep.reset(Instant::now() + ms(10)));
-    assert_full(&wheel);
-    third.enter(|_, sleep| sleep.reset(Instant::now()));
-    let _fourth = place(&wheel, DAY);
-    assert_full(&wheel);
-    drop(third);
-    assert_full(&wheel);
 }
 
 /// A refusal that cannot be told for want of budget is made again later.
@@ -185,7 +126,7 @@ async fn a_shutdown_gives_the_places_back_and_later_timers_are_told_of_the_shutd
 fn threads_that_fight_for_places_never_hold_more_than_there_are_and_lose_none() {
     const PLACES: usize = 5;
     const THREADS: usize = 8;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = crate::runtime(1);
     let wheel =
         runtime.block_on(async { TimingWheel::builder().shards(4).max_pending(PLACES).build() }).unwrap();
     let (held, got, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));

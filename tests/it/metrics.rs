@@ -1,22 +1,14 @@
 //! The metrics of the feature `metrics`, by a recorder that keeps them.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use timingwheel::TimingWheel;
 use timingwheel::metrics::{self, BUCKETS, WheelMetrics};
-use timingwheel::{Sleep, TimingWheel};
 use tokio::time::advance;
 
-const HOUR: Duration = Duration::from_secs(60 * 60);
-
-fn armed(wheel: &TimingWheel, delay: Duration) -> Sleep {
-    let mut sleep = wheel.sleep(delay);
-    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    sleep
-}
+use crate::{HOUR, armed};
 
 /// Everything that is recorded, as a scrape would have it: values and words. A histogram's value is how many it was told.
 struct Recorded(BTreeMap<String, (f64, String)>, BTreeMap<String, Vec<f64>>);

@@ -7,14 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 use tokio::time::{self, Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::ms;
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::{SECOND, ms};
 
 type BoxedSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -82,60 +79,12 @@ async fn order_after_advance(millis: &[u64], sleep: impl Fn(Duration) -> BoxedSl
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_advance_tasks_run_in_the_order_in_which_tokio_runs_them() {
-    let wheel = TimingWheel::new();
-    let millis = [30, 10, 50, 20, 65, 5_000, 63, 70, 1_000, 64, 9_999];
-    let tokios = order_after_advance(&millis, |duration| Box::pin(time::sleep(duration))).await;
-    assert_eq!(order_after_advance(&millis, |duration| Box::pin(wheel.sleep(duration))).await, tokios);
-}
-
-#[tokio::test(start_paused = true)]
 async fn tasks_with_the_same_deadline_run_in_the_order_in_which_tokio_runs_them() {
     let wheel = TimingWheel::new();
     for millis in [[10, 20, 10, 20, 10], [10, 500, 500, 10, 500], [5_000; 5]] {
         let tokios = order_after_advance(&millis, |duration| Box::pin(time::sleep(duration))).await;
         assert_eq!(order_after_advance(&millis, |duration| Box::pin(wheel.sleep(duration))).await, tokios);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_advance_past_many_timers_fires_them_all() {
-    let wheel = TimingWheel::new();
-    let mut sleeps: Vec<_> = (1..=3_000).map(|n| task::spawn(wheel.sleep(ms(n)))).collect();
-    for sleep in &mut sleeps {
-        assert_pending!(sleep.poll());
-    }
-    advance(ms(2_000)).await;
-    assert_eq!(wheel.pending(), 1_000);
-    let (due, pending) = sleeps.split_at(2_000);
-    assert!(due.iter().all(|sleep| sleep.is_woken() && sleep.is_elapsed()));
-    assert!(!pending.iter().any(|sleep| sleep.is_woken() || sleep.is_elapsed()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_a_timeout_and_a_sleep_the_earlier_wins_whichever_timer_is_whose() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    assert!(time::timeout(10 * SECOND, wheel.sleep(ms(200))).await.is_ok());
-    assert!(wheel.timeout(10 * SECOND, time::sleep(ms(200))).await.is_ok());
-    assert!(time::timeout(ms(200), wheel.sleep(10 * SECOND)).await.is_err());
-    assert!(wheel.timeout(ms(200), time::sleep(10 * SECOND)).await.is_err());
-    assert_eq!(start.elapsed(), ms(800));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mocked_peer_that_waits_meets_the_wheels_timeouts() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let mut peer =
-        tokio_test::io::Builder::new().wait(SECOND).read(b"a").wait(10 * SECOND).read(b"b").build();
-    let mut byte = [0];
-    assert_eq!(wheel.timeout(2 * SECOND, peer.read_exact(&mut byte)).await.unwrap().unwrap(), 1);
-    assert_eq!((byte, start.elapsed()), (*b"a", SECOND));
-    assert!(wheel.timeout(2 * SECOND, peer.read_exact(&mut byte)).await.is_err());
-    assert_eq!(start.elapsed(), 3 * SECOND);
-    assert_eq!(wheel.timeout(9 * SECOND, peer.read_exact(&mut byte)).await.unwrap().unwrap(), 1);
-    assert_eq!((byte, start.elapsed()), (*b"b", 11 * SECOND));
 }
 
 /// Something that happens in real time, while nothing else does.
@@ -255,24 +204,4 @@ async fn the_real_time_that_passes_fires_nothing_on_a_paused_clock() {
     assert_pending!(sleep.poll());
     sleep.await;
     assert_eq!(start.elapsed(), ms(5));
-}
-
-#[test]
-fn two_runtimes_with_a_wheel_each_have_clocks_of_their_own() {
-    let runtime =
-        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let (hasty, idle) = (runtime(), runtime());
-    let make = || async { (TimingWheel::new(), Instant::now()) };
-    let (hasty_wheel, hasty_start) = hasty.block_on(make());
-    let (idle_wheel, idle_start) = idle.block_on(make());
-    for round in 1..=3 {
-        hasty.block_on(async {
-            hasty_wheel.sleep(3_600 * SECOND).await;
-            assert_eq!(hasty_start.elapsed(), 3_600 * SECOND * round);
-        });
-        idle.block_on(async {
-            idle_wheel.sleep(ms(1)).await;
-            assert_eq!(idle_start.elapsed(), ms(1) * round);
-        });
-    }
 }

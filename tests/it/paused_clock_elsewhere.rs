@@ -4,19 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
-use crate::ms;
-
-const HOUR: Duration = Duration::from_secs(60 * 60);
-
-/// Runs something on a thread outside every runtime.
-fn elsewhere<T: Send>(run: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| scope.spawn(run).join().unwrap())
-}
+use crate::{HOUR, armed, elsewhere, ms, paused};
 
 /// On workers there is one turn for both.
 #[tokio::test(start_paused = true)]
@@ -39,15 +31,10 @@ async fn timers_of_several_shards_in_one_tick_fire_each_at_its_own_deadline() {
 async fn a_timer_of_a_thread_outside_the_runtime_does_not_let_a_cancelled_one_move_the_clock() {
     let wheel = TimingWheel::new();
     let start = Instant::now();
-    let armed = |delay| {
-        let mut sleep = Box::pin(wheel.sleep(delay));
-        assert_pending!(task::spawn(&mut sleep).poll());
-        sleep
-    };
-    let far = armed(2 * HOUR);
+    let far = armed(&wheel, 2 * HOUR);
     // The wheel has been turned since, and knows that the clock is paused.
     tokio::task::yield_now().await;
-    let near = elsewhere(|| armed(HOUR));
+    let near = elsewhere(|| armed(&wheel, HOUR));
     drop((far, near));
 
     let (tell, told) = oneshot::channel();
@@ -62,8 +49,8 @@ async fn a_timer_of_a_thread_outside_the_runtime_does_not_let_a_cancelled_one_mo
 /// A thread outside of every runtime, and one within another runtime.
 #[test]
 fn threads_elsewhere_go_by_the_clock_of_the_wheels_runtime_while_it_is_paused_and_after_it_was_resumed() {
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let other = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = paused();
+    let other = crate::runtime(1);
     let wheel = runtime.block_on(async { TimingWheel::new() });
     let check = || {
         let now = || {
@@ -91,7 +78,7 @@ fn threads_elsewhere_go_by_the_clock_of_the_wheels_runtime_while_it_is_paused_an
 
 #[test]
 fn a_timer_of_a_thread_elsewhere_is_not_early_though_the_clock_was_moved_and_resumed() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = crate::runtime(0);
     let (wheel, start) = runtime.block_on(async {
         let wheel = TimingWheel::new();
         tokio::time::pause();

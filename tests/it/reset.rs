@@ -55,55 +55,6 @@ async fn a_sleep_moved_earlier_is_ready_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_runtime_jumps_to_the_deadline_that_a_sleep_was_moved_to() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    for (from, to) in [(10, 5_000), (5_000, 10), (10, 11), (11, 10)] {
-        let mut sleep = wheel.sleep(ms(from));
-        assert_pending!(task::spawn(&mut sleep).poll());
-        let now = Instant::now();
-        // The next turn is armed for the first deadline.
-        tokio::task::yield_now().await;
-        reset(&mut sleep, now + ms(to));
-        sleep.await;
-        assert_eq!(now.elapsed(), ms(to));
-    }
-    assert_eq!(start.elapsed(), ms(5_031));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_moved_for_each_message_of_a_connection_waits_for_the_last() {
-    let wheel = TimingWheel::new();
-    let mut idle = task::spawn(wheel.sleep(ms(100)));
-    assert_pending!(idle.poll());
-    for _ in 0..1_000 {
-        advance(ms(99)).await;
-        assert!(!idle.is_woken());
-        let deadline = Instant::now() + ms(100);
-        reset(&mut idle, deadline);
-    }
-    let stats = wheel.stats();
-    assert_eq!((stats.pending, stats.armed, stats.fired), (1, 1, 0));
-    advance(ms(100)).await;
-    assert_ready!(idle.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_moved_back_and_forth_keeps_the_last_deadline() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let mut sleep = wheel.sleep(ms(50));
-    assert_pending!(task::spawn(&mut sleep).poll());
-    for millis in [10_000, 20, 21, 1, 300_000, 2, 64, 63, 77] {
-        reset(&mut sleep, start + ms(millis));
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(wheel.pending(), 1);
-    sleep.await;
-    assert_eq!(start.elapsed(), ms(77));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_sleep_moved_into_the_past_wakes_its_task_at_once() {
     let wheel = TimingWheel::new();
     advance(ms(10)).await;
@@ -188,20 +139,6 @@ async fn a_sleep_moved_after_it_fired_and_before_it_was_polled_waits_again() {
     assert_ready!(sleep.poll());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_sleep_moved_from_the_end_of_time_is_an_ordinary_one() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let centuries = Duration::from_secs(366 * 24 * 60 * 60) * 1_000;
-    let mut sleep = wheel.sleep(centuries);
-    assert_pending!(task::spawn(&mut sleep).poll());
-    reset(&mut sleep, start + ms(5));
-    reset(&mut sleep, start + centuries);
-    reset(&mut sleep, start + ms(6));
-    sleep.await;
-    assert_eq!(start.elapsed(), ms(6));
-}
-
 /// Registers a sleep with the task's waker, moves it, and waits.
 async fn armed_and_moved(wheel: &TimingWheel, from: Duration, to: impl Fn() -> Instant) {
     let mut sleep = wheel.sleep(from);
@@ -214,15 +151,6 @@ async fn armed_and_moved(wheel: &TimingWheel, from: Duration, to: impl Fn() -> I
     tokio::time::timeout(HANG_GUARD, &mut sleep).await.expect("it fires at the second deadline");
     assert!(Instant::now() >= deadline);
     assert!(sleep.is_terminated());
-}
-
-/// On a multi-thread runtime it is the timer of the runtime's park that an earlier deadline has to reach.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_the_real_clock_a_sleep_moved_earlier_does_not_wait_for_its_first_deadline() {
-    let wheel = TimingWheel::new();
-    for _ in 0..20 {
-        armed_and_moved(&wheel, HANG_GUARD * 100, || Instant::now() + ms(2)).await;
-    }
 }
 
 /// There nobody reads the clock when a sleep is moved: the driver finds that the deadline has passed.

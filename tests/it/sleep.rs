@@ -3,7 +3,6 @@
 
 use std::fmt::Debug;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -58,48 +57,6 @@ async fn a_sleep_is_pending_until_its_deadline() {
         assert!(sleep.is_woken());
         assert_ready!(sleep.poll());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn sleeps_are_ready_in_the_order_of_their_deadlines() {
-    let wheel = TimingWheel::new();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let durations = [70, 3, 5_000, 64, 1, 63, 65, 128, 4_096, 2];
-    let tasks = durations.map(|millis| {
-        let (sleep, order) = (wheel.sleep(ms(millis)), order.clone());
-        tokio::spawn(async move {
-            sleep.await;
-            order.lock().unwrap().push(millis);
-        })
-    });
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(*order.lock().unwrap(), [1, 2, 3, 63, 64, 65, 70, 128, 4_096, 5_000]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn ten_thousand_sleeps_are_each_ready_at_their_own_deadline() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let tasks: Vec<_> = (0..10_000)
-        .map(|n: u64| {
-            let duration = ms(n.wrapping_mul(2_654_435_761) % 100_000 + 1);
-            let sleep = wheel.sleep(duration);
-            tokio::spawn(async move {
-                sleep.await;
-                assert_eq!(start.elapsed(), duration);
-            })
-        })
-        .collect();
-    while wheel.pending() < 10_000 {
-        tokio::task::yield_now().await;
-    }
-    for task in tasks {
-        task.await.unwrap();
-    }
-    let stats = wheel.stats();
-    assert_eq!((stats.pending, stats.armed, stats.fired, stats.cancelled), (0, 10_000, 10_000, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,17 +154,6 @@ async fn it_is_ready_again_when_polled_after_completion() {
     assert_eq!(wheel.stats().fired, 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_sleep_is_terminated_once_it_was_ready() {
-    let wheel = TimingWheel::new();
-    let mut sleep = wheel.sleep(ms(5));
-    assert!(!sleep.is_terminated());
-    assert_pending!(task::spawn(&mut sleep).poll());
-    assert!(!sleep.is_terminated());
-    (&mut sleep).await;
-    assert!(sleep.is_terminated());
-}
-
 /// `futures::select!` does not poll what is terminated, so it would wait for ever.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_kept_back_by_the_coop_budget_is_not_terminated() {
@@ -223,22 +169,6 @@ async fn a_sleep_kept_back_by_the_coop_budget_is_not_terminated() {
     })
     .await;
     sleep.await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_can_be_awaited_by_reference_in_a_select_loop() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let mut deadline = wheel.sleep(ms(95));
-    let mut beats = 0;
-    loop {
-        tokio::select! {
-            () = &mut deadline => break,
-            () = wheel.sleep(ms(10)) => beats += 1,
-        }
-    }
-    assert_eq!((beats, start.elapsed()), (9, ms(95)));
-    assert_eq!(wheel.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]

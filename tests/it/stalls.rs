@@ -15,8 +15,9 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
+
+use crate::{ms, runtime};
 
 const PEERS: usize = 20;
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -80,37 +81,19 @@ async fn peers_cut_off(workers: usize) -> Option<usize> {
     in_time.then_some(cut_off)
 }
 
-fn no_live_peer_is_cut_off(workers: usize, runtime: &Runtime) {
-    let cut_off =
-        (0..5).find_map(|_| runtime.block_on(async { tokio::spawn(peers_cut_off(workers)).await.unwrap() }));
-    assert_eq!(cut_off.expect("input that is in time"), 0);
-}
-
 #[test]
-fn input_comes_before_its_deadline_on_a_current_thread_runtime() {
-    no_live_peer_is_cut_off(1, &Builder::new_current_thread().enable_all().build().expect("a runtime"));
-}
-
-#[test]
-fn input_comes_before_its_deadline_with_one_worker() {
-    no_live_peer_is_cut_off(
-        1,
-        &Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime"),
-    );
-}
-
-#[test]
-fn input_comes_before_its_deadline_with_two_workers() {
-    no_live_peer_is_cut_off(
-        2,
-        &Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime"),
-    );
+fn input_comes_before_its_deadline_on_each_kind_of_runtime() {
+    for workers in [0, 1, 2] {
+        let runtime = runtime(workers);
+        let run = || runtime.block_on(async { tokio::spawn(peers_cut_off(workers.max(1))).await.unwrap() });
+        let cut_off = (0..5).find_map(|_| run());
+        assert_eq!(cut_off.expect("input that is in time"), 0, "{workers} workers");
+    }
 }
 
 #[test]
 fn a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another() {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let ms = Duration::from_millis;
+    let runtime = runtime(2);
     runtime.block_on(async {
         let wheel = TimingWheel::new();
         for _ in 0..3 {
@@ -128,7 +111,7 @@ fn a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has
             let short: Vec<_> = (0..2).map(|_| tokio::spawn(async move { thread::sleep(ms(40)) })).collect();
             thread::sleep(ms(25));
             let long = tokio::spawn(async move {
-                thread::sleep(ms(600));
+                thread::sleep(ms(300));
                 still_stalls.store(false, Ordering::SeqCst);
             });
             assert!(
@@ -146,8 +129,7 @@ fn a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has
 #[test]
 fn a_worker_that_blocks_as_its_timer_has_fired_does_not_keep_the_timers_of_idle_ones() {
     const SLEEPERS: usize = 4;
-    let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
-    let ms = Duration::from_millis;
+    let runtime = runtime(4);
     runtime.block_on(async {
         let wheel = TimingWheel::new();
         for _ in 0..4 {
@@ -157,7 +139,7 @@ fn a_worker_that_blocks_as_its_timer_has_fired_does_not_keep_the_timers_of_idle_
                 tokio::spawn(async move {
                     sleep.await;
                     blocked.store(true, Ordering::SeqCst);
-                    thread::sleep(ms(600));
+                    thread::sleep(ms(300));
                     blocked.store(false, Ordering::SeqCst);
                 })
             };
@@ -186,8 +168,7 @@ fn a_worker_that_blocks_as_its_timer_has_fired_does_not_keep_the_timers_of_idle_
 /// A refused timer wakes the driver's task, to report it. The worker that then blocks holds that task, and the poller too.
 #[test]
 fn a_worker_that_blocks_and_holds_the_drivers_task_does_not_keep_the_timers_of_idle_ones() {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let ms = Duration::from_millis;
+    let runtime = runtime(2);
     let comes_meanwhile = || {
         runtime.block_on(async {
             let wheel = TimingWheel::builder().max_pending(1).build().expect("within the limits");
@@ -204,7 +185,7 @@ fn a_worker_that_blocks_and_holds_the_drivers_task_does_not_keep_the_timers_of_i
                 tokio::time::sleep(ms(20)).await;
                 assert!(wheel.sleep(ms(60)).wait().await.is_err(), "the wheel is full");
                 blocks.store(true, Ordering::SeqCst);
-                thread::sleep(ms(600));
+                thread::sleep(ms(300));
                 blocks.store(false, Ordering::SeqCst);
             });
             let comes_meanwhile = timer.await.expect("the sleep does not panic");
@@ -220,8 +201,7 @@ fn a_worker_that_blocks_and_holds_the_drivers_task_does_not_keep_the_timers_of_i
 #[test]
 fn a_worker_that_blocks_after_a_turn_that_left_a_rest_does_not_keep_the_rest() {
     const MANY: usize = 20_000;
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let ms = Duration::from_millis;
+    let runtime = runtime(2);
     let fired_meanwhile = || {
         runtime.block_on(async {
             let wheel = TimingWheel::builder().shards(1).build().expect("within the limits");

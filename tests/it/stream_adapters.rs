@@ -1,16 +1,17 @@
-//! All adapters of streams, by tables of items and instants, on tokio's paused clock. `stream_like_tokio_stream` compares
-//! the adapters with tokio-stream's.
+//! All adapters of streams: their timers, the budget, wheels that refuse, on tokio's paused clock.
+//! `stream_like_tokio_stream` has the items and their instants, compared with tokio-stream's.
 
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::streams::*;
 use futures::stream::{self, FusedStream, LocalBoxStream, Stream, StreamExt};
 use timingwheel::stream::{IntervalStream, StreamTimeExt};
 use timingwheel::{Elapsed, Interval, TimingWheel};
-use tokio::time::{Instant, MissedTickBehavior, advance};
+use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready_eq, task};
+
+use super::streams::*;
 
 /// An item of an adapter.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,150 +51,6 @@ const CHUNKS: Adapter = |within, wheel, limit| Box::pin(within.chunks_timeout_on
 const WITH_ERRORS: [Adapter; 3] = [TIMEOUT, IDLE, REPEATING];
 const ALL: [Adapter; 5] = [TIMEOUT, IDLE, REPEATING, THROTTLE, CHUNKS];
 
-#[derive(Clone, Debug)]
-enum Step {
-    /// So many milliseconds pass.
-    Wait(u64),
-    Send(u32),
-    Close,
-    Pending,
-    Gives(Given),
-    Ends,
-    /// The task was woken since it last polled, or not.
-    Woken(bool),
-}
-
-use Step::{Close, Ends, Gives, Pending, Send, Wait, Woken};
-
-/// With a limit of ten milliseconds.
-async fn follow(adapter: Adapter, wheel: &TimingWheel, steps: &[Step]) {
-    let (sender, receiver) = channel();
-    let mut sender = Some(sender);
-    let mut adapted = task::spawn(adapter(receiver.boxed_local(), wheel, ms(10)));
-    for (number, step) in steps.iter().enumerate() {
-        let place = || format!("step {number} of {steps:?}");
-        match step {
-            Wait(millis) => advance(ms(*millis)).await,
-            Send(item) => sender.as_ref().unwrap().unbounded_send(*item).unwrap(),
-            Close => sender = None,
-            Pending => assert_eq!(adapted.poll_next(), Poll::Pending, "{}", place()),
-            Gives(given) => {
-                assert_eq!(adapted.poll_next(), Poll::Ready(Some(given.clone())), "{}", place());
-            }
-            Ends => assert_eq!(adapted.poll_next(), Poll::Ready(None), "{}", place()),
-            Woken(woken) => assert_eq!(adapted.is_woken(), *woken, "{}", place()),
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_adapter_gives_what_its_page_says_at_the_instants_that_it_says() {
-    let chunk = |items: &[u32]| Gives(Chunk(items.to_vec()));
-    let rows: &[(&[Adapter], &[Step])] = &[
-        // The first gap begins with the call. A gap gives one error, exactly at its limit, and the stream goes on.
-        (
-            &WITH_ERRORS,
-            &[Wait(7), Pending, Wait(2), Woken(false), Pending, Wait(1), Woken(true), Gives(Late)],
-        ),
-        (
-            &[TIMEOUT],
-            &[
-                Pending,
-                Wait(10),
-                Gives(Late),
-                Pending,
-                Wait(1_000),
-                Woken(false),
-                Pending,
-                Send(1),
-                Woken(true),
-            ],
-        ),
-        (&[TIMEOUT], &[Wait(10), Gives(Late), Send(1), Gives(Item(1)), Pending, Wait(10), Gives(Late)]),
-        // It ends the stream.
-        (&[IDLE], &[Pending, Wait(10), Gives(Late), Ends, Send(1), Ends, Wait(100), Ends]),
-        // It comes again with each tick, and an item starts the next.
-        (&[REPEATING], &[Wait(10), Gives(Late), Pending, Wait(9), Pending, Wait(1), Gives(Late), Pending]),
-        (
-            &[REPEATING],
-            &[
-                Wait(10),
-                Gives(Late),
-                Wait(7),
-                Send(1),
-                Gives(Item(1)),
-                Pending,
-                Wait(9),
-                Pending,
-                Wait(1),
-                Gives(Late),
-            ],
-        ),
-        // An item that is ready together with the deadline comes first, however late it is.
-        (
-            &WITH_ERRORS,
-            &[Pending, Wait(10), Send(1), Gives(Item(1)), Pending, Wait(9), Pending, Wait(1), Gives(Late)],
-        ),
-        (&WITH_ERRORS, &[Pending, Wait(1_000), Send(1), Gives(Item(1)), Pending]),
-        // Items at a distance from when the one before was taken.
-        (
-            &[THROTTLE],
-            &[
-                Pending,
-                Wait(50),
-                Send(1),
-                Gives(Item(1)),
-                Send(2),
-                Pending,
-                Wait(9),
-                Pending,
-                Wait(1),
-                Gives(Item(2)),
-            ],
-        ),
-        (
-            &[THROTTLE],
-            &[
-                Send(1),
-                Send(2),
-                Send(3),
-                Gives(Item(1)),
-                Wait(25),
-                Gives(Item(2)),
-                Pending,
-                Wait(10),
-                Gives(Item(3)),
-            ],
-        ),
-        // A chunk when it is full, or when its first item is so old, or at the end; and none without items.
-        (&[CHUNKS], &[Send(1), Send(2), Pending, Send(3), chunk(&[1, 2, 3]), Pending]),
-        (
-            &[CHUNKS],
-            &[
-                Pending,
-                Wait(50),
-                Send(1),
-                Pending,
-                Wait(5),
-                Send(2),
-                Pending,
-                Wait(5),
-                Woken(true),
-                chunk(&[1, 2]),
-            ],
-        ),
-        (&[CHUNKS], &[Send(1), Pending, Wait(10), chunk(&[1]), Pending, Wait(1_000), Woken(false), Pending]),
-        (&[CHUNKS], &[Send(1), Pending, Close, chunk(&[1]), Ends]),
-        // The end of the stream within is the end.
-        (&ALL, &[Pending, Close, Ends, Wait(100), Ends]),
-    ];
-    for (adapters, steps) in rows {
-        for &adapter in *adapters {
-            follow(adapter, &TimingWheel::new(), steps).await;
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn on_an_ended_wheel_an_item_wakes_its_task_once() {
     let (sender, items) = channel();
@@ -210,13 +67,28 @@ async fn on_an_ended_wheel_an_item_wakes_its_task_once() {
 #[tokio::test(start_paused = true)]
 async fn on_an_ended_or_full_wheel_limits_and_distances_keep_their_times() {
     for wheel in [ended_wheel(), full_wheel()] {
-        let (limit, chunk) = ([Pending, Wait(9), Pending, Wait(1), Woken(true)], Gives(Chunk(vec![1])));
-        let steps = |more: &[Step]| [&limit, more].concat();
-        follow(TIMEOUT, &wheel, &steps(&[Gives(Late), Pending, Send(1), Gives(Item(1)), Pending])).await;
-        follow(IDLE, &wheel, &steps(&[Gives(Late), Ends])).await;
-        let steps = |given, more| [&[Send(1), given], &limit[..], &[more]].concat();
-        follow(THROTTLE, &wheel, &steps(Gives(Item(1)), Pending)).await;
-        follow(CHUNKS, &wheel, &[&[Send(1)], &limit[..], &[chunk]].concat()).await;
+        // How many items are sent before, and how many of them come without a wait.
+        for (adapter, sent, at_once, expected) in [
+            (TIMEOUT, 0, 0, vec![Late, Item(7)]),
+            (IDLE, 0, 0, vec![Late]),
+            (THROTTLE, 2, 1, vec![Item(0), Item(1), Item(7)]),
+            (CHUNKS, 1, 0, vec![Chunk(vec![0]), Chunk(vec![7])]),
+        ] {
+            let (start, (sender, receiver)) = (Instant::now(), channel());
+            (0..sent).for_each(|item| sender.unbounded_send(item).unwrap());
+            let mut items = adapter(receiver.boxed_local(), &wheel, ms(10));
+            let mut given = Vec::new();
+            for _ in 0..=at_once {
+                given.extend(items.next().await);
+            }
+            assert_eq!(start.elapsed(), ms(10));
+            _ = sender.unbounded_send(7);
+            drop(sender);
+            while let Some(item) = items.next().await {
+                given.push(item);
+            }
+            assert_eq!(given, expected);
+        }
     }
 }
 
@@ -421,22 +293,6 @@ async fn a_stream_that_has_ended_by_its_error_is_terminated() {
     sender.unbounded_send(1).unwrap();
     assert!(items.is_terminated());
     assert_stays_ended(items);
-}
-
-#[tokio::test(start_paused = true)]
-async fn missed_ticks_are_the_intervals_affair() {
-    for (behavior, errors) in [(MissedTickBehavior::Burst, 4), (MissedTickBehavior::Skip, 1)] {
-        let wheel = TimingWheel::new();
-        let mut interval = wheel.interval_at(Instant::now() + ms(10), ms(10));
-        interval.set_missed_tick_behavior(behavior);
-        let mut items = task::spawn(stream::pending::<u32>().timeout_repeating_on(interval));
-        assert_pending!(items.poll_next());
-        advance(ms(45)).await;
-        for _ in 0..errors {
-            assert!(items.poll_next().is_ready());
-        }
-        assert_pending!(items.poll_next());
-    }
 }
 
 #[tokio::test(start_paused = true)]

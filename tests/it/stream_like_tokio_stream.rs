@@ -16,7 +16,7 @@ use timingwheel::stream::{IntervalStream, StreamTimeExt};
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_stream::StreamExt as TokioStreamExt;
 
-use crate::ms;
+use crate::{ms, paused};
 
 /// A script for a stream and its consumer.
 #[derive(Clone, Debug)]
@@ -108,8 +108,7 @@ const LONGEST_LOG: usize = 500;
 
 /// Runs the scripted items through `adapter`, on a runtime of its own.
 fn log<S: Stream>(script: &Script, adapter: impl FnOnce(Scripted) -> S) -> Log<S::Item> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.unwrap().block_on(async {
+    paused().block_on(async {
         let start = Instant::now();
         let mut stream = pin!(adapter(Scripted::new(&script.gaps)));
         let mut pauses = script.pauses.iter();

@@ -51,15 +51,3 @@ async fn a_stream_has_its_adapters_on_the_wheel_and_on_tokio() {
     );
     let _futures_own = items().boxed();
 }
-
-#[tokio::test(start_paused = true)]
-async fn one_adapter_takes_another_whichever_crate_it_is_from() {
-    let wheel = &wheel();
-    let items = futures::stream::iter(0..4)
-        .throttle_on(wheel, SECOND)
-        .chunks_timeout(2, SECOND * 10)
-        .timeout_on(wheel, SECOND * 10)
-        .timeout(SECOND * 10);
-    let items: Vec<_> = futures::StreamExt::collect(items).await;
-    assert_eq!(items, [Ok(Ok(vec![0, 1])), Ok(Ok(vec![2, 3]))]);
-}

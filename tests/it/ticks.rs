@@ -18,17 +18,6 @@ async fn an_odd_duration_rounds_up_to_tokios_millisecond_on_a_paused_clock() {
     }
 }
 
-#[tokio::test]
-async fn on_the_real_clock_a_sleep_is_never_early() {
-    let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).build().unwrap();
-    for micros in [1, 99, 100, 101, 333, 999, 1_000, 1_001, 6_399, 6_401, 20_017] {
-        let sleep = wheel.sleep(Duration::from_micros(micros));
-        let deadline = sleep.deadline();
-        sleep.await;
-        assert!(Instant::now() >= deadline, "a sleep of {micros} µs");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn deadlines_within_one_tick_are_reached_together_at_the_last_of_them() {
     let wheel = TimingWheel::builder().tick(Duration::from_secs(1)).build().unwrap();

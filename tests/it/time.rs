@@ -7,16 +7,10 @@ use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use timingwheel::time::{self, Instant, MissedTickBehavior, error::Elapsed};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::panic_place::panic_in;
-use crate::{DAY, runtime};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn paused() -> Runtime {
-    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
-}
+use crate::{DAY, SECOND, paused, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn all_functions_work_on_the_runtimes_wheel() {
@@ -38,15 +32,6 @@ async fn all_functions_work_on_the_runtimes_wheel() {
     // All of them were registered there, and nowhere else.
     assert_eq!(time::wheel().stats().fired, 6);
     assert_eq!(time::wheel().pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_longest_sleep_is_thirty_years_and_the_longest_timeout_has_no_end() {
-    let start = Instant::now();
-    time::sleep(Duration::MAX).await;
-    assert_eq!(start.elapsed(), Duration::from_secs(30 * 365 * 24 * 60 * 60));
-    let hundred_years = time::wheel().sleep(Duration::from_secs(100 * 365 * 24 * 60 * 60));
-    assert_eq!(time::timeout(Duration::MAX, hundred_years).await, Ok(()));
 }
 
 #[test]
@@ -151,7 +136,7 @@ fn a_runtimes_wheel_ends_with_it_and_a_later_runtime_gets_a_new_one() {
 
 #[test]
 fn all_workers_of_a_runtime_find_the_same_wheel() {
-    let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
+    let runtime = runtime(4);
     // Each blocks its worker until all are there, so each is on a worker of its own.
     let all = Arc::new(Barrier::new(4));
     let tasks: Vec<_> = (0..4)
@@ -222,18 +207,4 @@ fn panics_name_the_caller() {
         assert_eq!(panic.file, file!(), "{panic:?}");
         assert!(panic.text.contains(text), "{panic:?}");
     }
-}
-
-#[cfg(feature = "test-util")]
-#[tokio::test]
-async fn the_clock_is_paused_and_moved_by_the_same_names() {
-    time::pause();
-    let start = Instant::now();
-    let sleep = tokio::spawn(time::sleep(SECOND));
-    tokio::task::yield_now().await;
-    time::advance(SECOND).await;
-    sleep.await.expect("the sleep does not panic");
-    // As with tokio's timers, it may take the clock a millisecond further.
-    assert!((SECOND..=SECOND + Duration::from_millis(1)).contains(&start.elapsed()));
-    time::resume();
 }

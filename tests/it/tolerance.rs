@@ -95,35 +95,6 @@ async fn the_deadline_is_the_instant_at_which_it_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zero_and_past_deadlines_stay_as_they_are() {
-    let wheel = TimingWheel::new();
-    advance(secs(100)).await;
-    let now = Instant::now();
-    for deadline in [now, now - secs(50), now - secs(101)] {
-        assert_ready!(task::spawn(wheel.sleep_until(deadline).with_tolerance(secs(60))).poll());
-    }
-    assert_ready!(task::spawn(wheel.sleep(Duration::ZERO).with_tolerance(secs(60))).poll());
-    assert_eq!(wheel.stats().armed, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_that_has_elapsed_stays_so_whatever_its_tolerance() {
-    let wheel = TimingWheel::new();
-    let mut sleep = wheel.sleep(ms(5));
-    (&mut sleep).await;
-    let sleep = sleep.with_tolerance(secs(60));
-    assert!(sleep.is_elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_for_ever_with_a_tolerance_is_for_ever() {
-    let wheel = TimingWheel::new();
-    let mut sleep = registered(wheel.sleep(Duration::MAX).with_tolerance(Duration::MAX));
-    advance(secs(1_000_000_000)).await;
-    assert_pending!(sleep.poll());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_over_the_deadline_before_the_first_poll_is_seen() {
     let wheel = TimingWheel::new();
     // The second is less than a tick, so none.
@@ -151,28 +122,6 @@ async fn a_connection_that_is_reset_again_and_again_ends_when_it_falls_silent() 
     idle.await;
     assert!((secs(60)..ms(67_500)).contains(&silent.elapsed()));
     assert_eq!((wheel.stats().armed, wheel.stats().fired), (1, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_that_is_registered_already_can_get_a_tolerance() {
-    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let sleep = wheel.try_sleep(secs(30)).unwrap().with_tolerance(secs(4));
-    assert_eq!(wheel.pending(), 1);
-    let deadline = sleep.deadline();
-    sleep.await;
-    assert_eq!(Instant::now(), deadline);
-    assert_eq!(wheel.pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tolerant_sleep_that_is_dropped_leaves_nothing_behind() {
-    let wheel = TimingWheel::new();
-    let sleep = registered(wheel.sleep(secs(31)).with_tolerance(secs(31) / 8));
-    // Past the deadline that was asked for, and not the one that it was rounded to.
-    advance(secs(31)).await;
-    assert_eq!(wheel.pending(), 1);
-    drop(sleep);
-    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,33 +231,6 @@ async fn a_tolerance_that_was_set_when_the_deadline_had_passed_is_there_for_the_
     assert_eq!(start.elapsed(), Duration::ZERO);
     sleep.as_mut().reset_after(secs(30));
     assert_ne!(late(&sleep, start + secs(30)), Duration::ZERO);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_that_is_moved_keeps_its_tolerance() {
-    let wheel = TimingWheel::new();
-    odd_time().await;
-    let mut call = pin!(wheel.timeout(secs(32), future::pending::<()>()).with_tolerance(secs(32) / 8));
-    let exact = Instant::now() + secs(45);
-    call.as_mut().reset(exact);
-    let deadline = call.deadline();
-    assert!(deadline > exact && deadline < exact + secs(4));
-    assert!(call.await.is_err());
-    assert_eq!(Instant::now(), deadline);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tolerant_sleep_is_polled_again_by_its_task_and_by_another() {
-    let wheel = TimingWheel::new();
-    let mut sleep = wheel.sleep(secs(30)).with_tolerance(secs(30) / 8);
-    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
-    for _ in 0..2 {
-        assert_pending!(first.enter(|cx, _| sleep.poll_unconstrained(cx)));
-    }
-    assert_pending!(second.enter(|cx, _| sleep.poll_unconstrained(cx)));
-    advance(secs(34)).await;
-    assert!(!first.is_woken() && second.is_woken());
-    assert_eq!(wheel.stats().armed, 1);
 }
 
 #[tokio::test(start_paused = true)]

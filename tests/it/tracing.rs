@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
-use tokio::runtime::Builder;
 use tokio::task::yield_now;
 use tokio::time::advance;
 use tracing::field::{Field, Visit};
@@ -17,7 +16,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
 use tracing::{Event, Metadata, Subscriber};
 
-const HOUR: Duration = Duration::from_secs(60 * 60);
+use crate::HOUR;
 
 /// The events, as lines.
 #[derive(Clone, Default)]
@@ -172,7 +171,7 @@ async fn a_waker_that_panics_is_told_once() {
 
 #[test]
 fn a_driver_that_is_woken_late_is_told() {
-    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = crate::runtime(0);
     let wheel = runtime.block_on(async { TimingWheel::builder().name("rpc").build().expect("a wheel") });
     let _timer = armed(&wheel, Duration::from_millis(1), Waker::noop());
     thread::sleep(Duration::from_millis(20));

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
-use tokio_test::{assert_pending, task};
+use tokio_test::task;
 
-use crate::{DAY, ms};
+use crate::{DAY, armed, ms};
 
 /// A wheel with nothing to do.
 async fn idle_wheel() -> TimingWheel {
@@ -18,12 +18,6 @@ async fn idle_wheel() -> TimingWheel {
     wheel.sleep(ms(1)).await;
     tokio::time::sleep(ms(5)).await;
     wheel
-}
-
-fn registered(wheel: &TimingWheel, duration: Duration) -> Sleep {
-    let mut sleep = wheel.sleep(duration);
-    assert_pending!(task::spawn(&mut sleep).poll());
-    sleep
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +41,7 @@ async fn timers_that_are_armed_moved_and_dropped_long_before_their_time_need_no_
     let before = wheel.stats().turns;
     for n in 0..1_000 {
         // Each is earlier than the one before.
-        let mut sleep = registered(&wheel, DAY * 2 - ms(n));
+        let mut sleep = armed(&wheel, DAY * 2 - ms(n));
         Pin::new(&mut sleep).reset(Instant::now() + DAY);
         Pin::new(&mut sleep).reset(Instant::now() + DAY * 3);
     }
@@ -59,7 +53,7 @@ async fn timers_that_are_armed_moved_and_dropped_long_before_their_time_need_no_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_turned_while_timers_are_pending_that_are_not_due() {
     let wheel = idle_wheel().await;
-    let _far: Vec<_> = (0..100).map(|n| registered(&wheel, DAY + ms(n))).collect();
+    let _far: Vec<_> = (0..100).map(|n| armed(&wheel, DAY + ms(n))).collect();
     let before = wheel.stats().turns;
     tokio::time::sleep(ms(50)).await;
     assert!(wheel.stats().turns <= before + 1);

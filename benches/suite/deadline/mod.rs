@@ -2,6 +2,7 @@
 //!
 //! The work is that of a client of a key-value server, in memory, so that limits are as much of it as they can be.
 
+mod bystander;
 mod server;
 mod task;
 mod ways;
@@ -19,7 +20,12 @@ use server::{Connection, Stream, in_memory};
 use ways::Way;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("deadlines", "What do a deadline for an operation and limits for its I/Os cost?", run)]
+    vec![
+        Case::new("deadlines", "What do a deadline for an operation and limits for its I/Os cost?", run),
+        Case::new("deadline_bystander", "How late is another timer while all calls of a request time out?", |scale| {
+            Findings { tables: bystander::tables(scale).into(), charts: Vec::new() }
+        }),
+    ]
 }
 
 const OPERATION: Duration = Duration::from_secs(10);

@@ -1,7 +1,6 @@
 //! [`Deadline`]: the value that a request carries.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, iter};
 
@@ -79,42 +78,24 @@ struct Inner {
     parent: Option<Deadline>,
     /// A child of the parent's token.
     token: CancellationToken,
-    /// Of a future that is over, for the next.
-    ear: Mutex<Option<Ear>>,
     /// Why what is under it ends as its time is up: [`Ended::Limit`] for that of a call.
     passed: Ended,
+    state: Mutex<State>,
+}
+
+/// What changes. While the lock is held, nothing is dropped and nobody is woken.
+pub(crate) struct State {
     /// `None` without a time of its own.
-    first: Option<Instant>,
-    /// How much later than `first` it passes, in nanoseconds, and in the [lowest bits](END) how it ended. In one word, so
-    /// that nobody extends a deadline that another thread has seen ended.
-    word: AtomicU64,
+    instant: Option<Instant>,
+    /// How it ended, as somebody saw it. It stays.
+    end: Option<Ended>,
+    /// Of a future that is over, for the next.
+    pub(crate) ear: Option<Ear>,
 }
 
-/// The bits that tell how a deadline ended: none of them is set while it goes on.
-const END: u64 = 3;
-/// What these bits say. The number of an end is one more than that of its variant.
-const ENDS: [Option<Ended>; 4] = [None, Some(Ended::Passed), Some(Ended::Limit), Some(Ended::Cancelled)];
-/// A time that never comes; 146 years.
-const NEVER: u64 = u64::MAX >> 2;
-
-/// How it ended, by its `word`.
-fn noted(word: u64) -> Option<Ended> {
-    ENDS[(word & END) as usize]
-}
-
-impl Inner {
-    /// When it passes, by its `word`.
-    fn instant(&self, word: u64) -> Option<Instant> {
-        let first = self.first.filter(|_| word >> 2 < NEVER)?;
-        Some(first + Duration::from_nanos(word >> 2))
-    }
-
-    /// Notes `end`, unless one is noted or it is not due. Returns whether this call did, and what is noted by now.
-    fn close(&self, end: Ended, is_due: impl Fn(u64) -> bool) -> (bool, Option<Ended>) {
-        let closed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-            (word & END == 0 && is_due(word)).then_some(word | (end as u64 + 1))
-        });
-        (closed.is_ok(), closed.map_or_else(noted, |_| Some(end)))
+impl State {
+    fn is_due(&self, now: Instant) -> bool {
+        self.instant.is_some_and(|instant| instant <= now)
     }
 }
 
@@ -130,46 +111,39 @@ impl Drop for Inner {
 
 impl Deadline {
     fn new(wheel: &TimingWheel, parent: Option<&Self>, instant: Option<Instant>, passed: Ended) -> Self {
-        Self(Arc::new(Inner {
-            wheel: wheel.clone(),
-            parent: parent.cloned(),
-            token: parent.map_or_else(CancellationToken::new, |parent| parent.0.token.child_token()),
-            ear: Mutex::new(None),
-            passed,
-            first: instant,
-            word: AtomicU64::new(0),
-        }))
+        let token = parent.map_or_else(CancellationToken::new, |parent| parent.0.token.child_token());
+        let state = Mutex::new(State { instant, end: None, ear: None });
+        Self(Arc::new(Inner { wheel: wheel.clone(), parent: parent.cloned(), token, passed, state }))
+    }
+
+    /// A child, whose end is told as `passed` when its time is up.
+    pub(crate) fn child_until(&self, instant: Option<Instant>, passed: Ended) -> Self {
+        Self::new(&self.0.wheel, Some(self), instant, passed)
     }
 
     /// A deadline that ends with this one, and can be cancelled alone.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self::new(&self.0.wheel, Some(self), None, Ended::Passed)
+        self.child_until(None, Ended::Passed)
     }
 
     /// A deadline `after` from now, or with this one if that is earlier.
     #[must_use]
     pub fn child_in(&self, after: Duration) -> Self {
-        let instant = self.0.wheel.current_time().checked_add(after);
-        Self::new(&self.0.wheel, Some(self), instant, Ended::Passed)
+        self.child_until(self.0.wheel.current_time().checked_add(after), Ended::Passed)
     }
 
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        Self::new(&self.0.wheel, Some(self), Some(instant), Ended::Passed)
-    }
-
-    /// A child that passes at the limit of a call.
-    pub(crate) fn limit_at(&self, instant: Instant) -> Self {
-        Self::new(&self.0.wheel, Some(self), Some(instant), Ended::Limit)
+        self.child_until(Some(instant), Ended::Passed)
     }
 
     /// The instant at which it passes: the earliest of its own and its ancestors'. `None` if only a cancel ends it. A
     /// cancel does not change it.
     #[must_use]
     pub fn instant(&self) -> Option<Instant> {
-        self.chain().filter_map(|it| it.0.instant(it.word())).min()
+        self.chain().filter_map(|it| it.state().instant).min()
     }
 
     /// The time that is left, zero if it has passed; `None` if only a cancel ends it.
@@ -183,16 +157,23 @@ impl Deadline {
     /// [`Ended::Cancelled`]. [`Deadline::run`] returns the same, unless its future is ready when it is polled.
     #[must_use]
     pub fn end(&self) -> Option<Ended> {
-        let noted = self.chain().find_map(|it| noted(it.word()));
-        let cancelled = || self.0.token.is_cancelled().then_some(Ended::Cancelled);
-        let passed = || {
-            let now = self.0.wheel.current_time();
-            let is_due = |it: &&Self, word| it.0.instant(word).is_some_and(|at| at <= now);
-            let end = self.chain().filter(|it| is_due(it, it.word())).last()?.0.passed;
-            self.chain().filter_map(|it| it.0.close(end, |word| is_due(&it, word)).1).last()
-        };
-        // Also where an ancestor's is noted, so that this one's does not change.
-        noted.or_else(cancelled).or_else(passed).and_then(|end| self.0.close(end, |_| true).1)
+        let now = self.0.wheel.current_time();
+        let mut end = self.0.token.is_cancelled().then_some(Ended::Cancelled);
+        let mut due = None;
+        for it in self.chain() {
+            let state = it.state();
+            if state.end.is_some() {
+                end = state.end;
+                break;
+            }
+            if state.is_due(now) {
+                due = Some(it);
+            }
+        }
+        // Also in the outermost that is due, of whose end the others hear from now on.
+        let note = |it: &Self, end| *it.state().end.get_or_insert(end);
+        let end = end.or_else(|| due.map(|it| note(it, it.0.passed)))?;
+        Some(note(self, end))
     }
 
     /// Whether it has passed or was cancelled.
@@ -236,21 +217,26 @@ impl Deadline {
     }
 
     fn extend_until(&self, instant: Option<Instant>) -> bool {
-        let Inner { wheel, first: Some(first), word, .. } = &*self.0 else { return !self.has_ended() };
-        let later = instant.map_or(NEVER, |instant| {
-            let later = instant.saturating_duration_since(*first).as_nanos();
-            u64::try_from(later).map_or(NEVER, |later| later.min(NEVER))
-        });
-        let now = wheel.current_time();
-        let goes_on = |word| word & END == 0 && self.0.instant(word).is_none_or(|at| at > now);
-        let extend = |word| goes_on(word).then(|| word.max(later << 2));
-        !self.has_ended() && word.fetch_update(Ordering::AcqRel, Ordering::Acquire, extend).is_ok()
+        let has_ended = self.has_ended();
+        let mut state = self.state();
+        // By the time within the lock: what another thread has seen due, this one sees due too.
+        let goes_on = !has_ended && state.end.is_none() && !state.is_due(self.0.wheel.current_time());
+        if goes_on {
+            state.instant = state.instant.zip(instant).map(|(own, later)| own.max(later));
+        }
+        goes_on
     }
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Returns whether this call ended it:
     /// `false` if it had ended before.
     pub fn cancel(&self) -> bool {
-        let is_first = self.end().is_none() && self.0.close(Ended::Cancelled, |_| true).0;
+        let mut is_first = false;
+        if self.end().is_none() {
+            self.state().end.get_or_insert_with(|| {
+                is_first = true;
+                Ended::Cancelled
+            });
+        }
         // Also where time was up before: whoever has the token alone does not know that.
         self.0.token.cancel();
         is_first
@@ -270,17 +256,12 @@ impl Deadline {
         self.0.token.clone().drop_guard()
     }
 
-    /// Where a future that is over leaves its ear. Nobody waits for the lock.
-    pub(crate) fn ear(&self) -> &Mutex<Option<Ear>> {
-        &self.0.ear
-    }
-
     pub(crate) fn wheel(&self) -> &TimingWheel {
         &self.0.wheel
     }
 
-    fn word(&self) -> u64 {
-        self.0.word.load(Ordering::Acquire)
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This one and its ancestors.

@@ -55,14 +55,16 @@
 //! A deadline is two blocks of memory, and so is a child. Each future under it that is pending has a timer of its own on the
 //! wheel, and hears the token. When the future is over, it leaves its registration with the token to the deadline, and the
 //! next future of the same task takes it. The registration has a waker, so the memory of that task may stay until the
-//! deadline is dropped. Extending writes one word: the timer stays where it is until it fires, and then looks again.
+//! deadline is dropped. Extending moves no timer: one that fires at the old time looks again.
 //!
 //! # Coming from Go's `context`
 //! | Go | here |
 //! |---|---|
-//! | `context.WithTimeout(ctx, d)` | [`child_in(d)`](Deadline::child_in), or [`run_within(d, f)`](Deadline::run_within) for one call |
-//! | `context.WithCancel(ctx)`, `defer cancel()` | [`child()`](Deadline::child), [`drop_guard()`](Deadline::drop_guard) |
-//! | `<-ctx.Done()`, `ctx.Err()` | [`ended().await`](Deadline::ended), [`end()`](Deadline::end) |
+//! | `context.Background()` | [`deadline_in(Duration::MAX)`](DeadlineExt::deadline_in) |
+//! | `WithTimeout(ctx, d)`, `WithDeadline(ctx, t)` | [`child_in(d)`](Deadline::child_in), [`child_at(t)`](Deadline::child_at); for one call [`run_within(d, f)`](Deadline::run_within) |
+//! | `WithCancel(ctx)`, `defer cancel()` | [`child()`](Deadline::child), [`drop_guard()`](Deadline::drop_guard) |
+//! | `<-ctx.Done()` | [`ended().await`](Deadline::ended) |
+//! | `ctx.Err()`, `ctx.Deadline()` | [`end()`](Deadline::end), [`instant()`](Deadline::instant) |
 //! | `ctx` as the first argument of each function | [`Deadline::current`], or an argument |
 //! | `go f(ctx)` | `tokio::spawn(deadline.run(f()))` |
 //!

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use timingwheel::Timeout;
 use tokio::task::coop;
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::deadline::Deadline;
 use crate::ended::Ended;
@@ -21,24 +21,16 @@ thread_local! {
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
 }
 
-/// The current deadline of what is polled.
+/// The deadline of a future, which is the current one while the future is polled.
 #[derive(Debug)]
 struct Current {
     deadline: Deadline,
-    limit: Limit,
+    /// A limit of the future's own. None where the deadline is a child that passes at the limit.
+    limit: Option<Duration>,
+    /// When the limit began: the future was found pending, or somebody asked for the current deadline.
+    begun: Option<Instant>,
     /// Hears a cancel of `deadline`, once the future is pending.
     ear: Option<Ear>,
-}
-
-impl Drop for Current {
-    /// Leaves the ear to the next future, because to register anew costs more than a timer.
-    fn drop(&mut self) {
-        if let Some(ear) = self.ear.take()
-            && let Ok(mut kept) = self.deadline.ear().try_lock()
-        {
-            kept.get_or_insert(ear);
-        }
-    }
 }
 
 /// What hears a cancel.
@@ -49,102 +41,106 @@ pub(crate) struct Ear {
     waker: Waker,
 }
 
-impl Ear {
-    fn new(token: &CancellationToken) -> Self {
-        Self { cancelled: Box::pin(token.clone().cancelled_owned()), waker: Waker::noop().clone() }
+impl Drop for Current {
+    /// Leaves the ear to the next future, because to register anew costs more than a timer.
+    fn drop(&mut self) {
+        if self.ear.is_some() {
+            // Dropped after the lock is free.
+            let _replaced = mem::replace(&mut self.deadline.state().ear, self.ear.take());
+        }
     }
 }
 
-/// A future's own limit.
-#[derive(Clone, Copy, Debug)]
-enum Limit {
-    /// Also where the deadline is a child that passes at the limit.
-    None,
-    /// It begins when the future is first found pending, or when somebody asks for the current deadline.
-    After(Duration),
-    At(Instant),
-}
-
 impl Current {
-    fn new(deadline: &Deadline, limit: Limit) -> Self {
-        Self { deadline: deadline.clone(), limit, ear: None }
+    fn new(deadline: Deadline, limit: Option<Duration>) -> Self {
+        Self { deadline, limit, begun: None, ear: None }
     }
 
     /// When the future's own limit passes. It begins now if it has not begun.
     fn limit(&mut self) -> Option<Instant> {
-        if let Limit::After(after) = self.limit {
-            self.limit =
-                self.deadline.wheel().current_time().checked_add(after).map_or(Limit::None, Limit::At);
-        }
-        if let Limit::At(limit) = self.limit { Some(limit) } else { None }
+        let limit = self.limit?;
+        self.begun.get_or_insert_with(|| self.deadline.wheel().current_time()).checked_add(limit)
     }
 
     /// The deadline, whose instant is that of the limit at the latest.
     fn deadline(&mut self) -> Deadline {
-        if let Some(limit) = self.limit() {
+        if let limit @ Some(_) = self.limit() {
             // The child may be cancelled alone.
-            *self = Self::new(&self.deadline.limit_at(limit), Limit::None);
+            *self = Self::new(self.deadline.child_until(limit, Ended::Limit), None);
         }
         self.deadline.clone()
-    }
-
-    /// When it has to end; `None` if only a cancel ends it.
-    fn instant(&mut self) -> Option<Instant> {
-        self.limit().into_iter().chain(self.deadline.instant()).min()
     }
 
     /// Whether the deadline is cancelled. If not, then a cancel wakes the task.
     fn is_cancelled(&mut self, cx: &mut Context<'_>) -> bool {
         let token = self.deadline.token();
-        let left = || self.deadline.ear().try_lock().ok()?.take();
-        let ear = self.ear.get_or_insert_with(|| left().unwrap_or_else(|| Ear::new(token)));
+        let left = || self.deadline.state().ear.take();
+        let new = || Box::pin(token.clone().cancelled_owned());
+        let new = || Ear { cancelled: new(), waker: Waker::noop().clone() };
+        let ear = self.ear.get_or_insert_with(|| left().unwrap_or_else(new));
         if ear.waker.will_wake(cx.waker()) {
             return token.is_cancelled();
         }
         ear.waker.clone_from(cx.waker());
         ear.cancelled.as_mut().poll(cx).is_ready()
     }
+
+    /// Ready when the deadline ends, or the limit. `timer` stays where it is when the deadline is extended.
+    fn poll_end(&mut self, timer: &mut Option<Timeout<Pending<()>>>, cx: &mut Context<'_>) -> Poll<Ended> {
+        if self.is_cancelled(cx) {
+            return Poll::Ready(self.deadline.end().unwrap_or(Ended::Cancelled));
+        }
+        loop {
+            if let Some(armed) = timer {
+                ready!(pin!(coop::unconstrained(armed)).poll(cx)).unwrap_err();
+                // First the end, which nobody can take back. Then the instant, because the deadline may have been extended.
+                if let Some(end) = self.deadline.end() {
+                    return Poll::Ready(end);
+                }
+            }
+            let Some(instant) = self.limit().into_iter().chain(self.deadline.instant()).min() else {
+                *timer = None;
+                return Poll::Pending;
+            };
+            if timer.as_ref().is_some_and(|armed| instant <= armed.deadline()) {
+                return Poll::Ready(Ended::Limit);
+            }
+            *timer = Some(self.deadline.wheel().timeout_at(instant, pending()));
+        }
+    }
 }
 
 /// Makes `current` the current deadline within `poll`.
 fn within<T>(current: &mut Option<Current>, poll: impl FnOnce() -> T) -> T {
-    struct Swaps<'a>(&'a mut Option<Current>);
+    struct Swapped<'a>(&'a mut Option<Current>);
 
-    impl Swaps<'_> {
-        fn swap(&mut self) {
-            // Where a thread ends, its local is gone, and there is no current deadline.
-            _ = CURRENT.try_with(|outer| mem::swap(&mut *outer.borrow_mut(), self.0));
-        }
-    }
-
-    impl Drop for Swaps<'_> {
+    impl Drop for Swapped<'_> {
         fn drop(&mut self) {
-            self.swap();
+            swap(self.0);
         }
     }
 
-    let mut swaps = Swaps(current);
-    swaps.swap();
+    swap(current);
+    let _swapped = Swapped(current);
     poll()
+}
+
+/// Where a thread ends, its local is gone, and there is no current deadline.
+fn swap(current: &mut Option<Current>) {
+    _ = CURRENT.try_with(|outer| mem::swap(&mut *outer.borrow_mut(), current));
 }
 
 /// What a future under a deadline has of its own: a timer, once it is pending, and an ear for the token.
 #[derive(Debug)]
 pub(crate) struct Under {
-    /// `None` while its future is polled: then it is the current one.
+    /// `None` without a deadline, and while the future is polled.
     current: Option<Current>,
-    /// Stays where it is when the deadline is extended, and is moved when it fires.
     timer: Option<Timeout<Pending<()>>>,
 }
 
 impl Under {
-    fn new(deadline: &Deadline, limit: Limit) -> Self {
-        Self { current: Some(Current::new(deadline, limit)), timer: None }
-    }
-
-    #[cfg(feature = "wire")]
-    pub(crate) fn of(deadline: &Deadline) -> Self {
-        Self::new(deadline, Limit::None)
+    pub(crate) fn new(deadline: Option<&Deadline>, limit: Option<Duration>) -> Self {
+        Self { current: deadline.map(|deadline| Current::new(deadline.clone(), limit)), timer: None }
     }
 
     /// How the deadline has ended, if it has.
@@ -159,50 +155,21 @@ impl Under {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Ended>> {
+        if self.current.is_none() {
+            return poll(cx).map(Ok);
+        }
         // Before the future can spend it: a future that does so does not escape its deadline.
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = within(&mut self.current, || poll(cx)) {
             return Poll::Ready(Ok(output));
         }
         let current = self.current.as_mut().expect("it is back, as its future has returned");
-        if !current.is_cancelled(cx) {
-            ready!(poll_timer(&mut self.timer, current, cx));
-        }
+        let end = ready!(current.poll_end(&mut self.timer, cx));
         // A task that only ever finds deadlines ended lets others run.
         if !had_budget || coop::has_budget_remaining() {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
-        Poll::Ready(Err(current.deadline.end().unwrap_or(Ended::Limit)))
-    }
-}
-
-/// Ready when time is up.
-fn poll_timer(
-    timer: &mut Option<Timeout<Pending<()>>>,
-    current: &mut Current,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    loop {
-        let Some(armed) = timer else {
-            let Some(instant) = current.instant() else { return Poll::Pending };
-            *timer = Some(current.deadline.wheel().timeout_at(instant, pending()));
-            continue;
-        };
-        let polled = if coop::has_budget_remaining() {
-            Pin::new(&mut *armed).poll(cx)
-        } else {
-            pin!(coop::unconstrained(&mut *armed)).poll(cx)
-        };
-        ready!(polled).unwrap_err();
-        // First the end, which nobody can take back. Then the instant, because the deadline may have been extended.
-        if current.deadline.has_ended() {
-            return Poll::Ready(());
-        }
-        match current.instant() {
-            Some(instant) if instant <= armed.deadline() => return Poll::Ready(()),
-            Some(instant) => Pin::new(armed).reset(instant),
-            None => *timer = None,
-        }
+        Poll::Ready(Err(end))
     }
 }
 
@@ -214,6 +181,12 @@ pin_project! {
         under: Under,
         #[pin]
         future: F,
+    }
+}
+
+impl<F> Run<F> {
+    pub(crate) fn new(deadline: Option<&Deadline>, limit: Option<Duration>, future: F) -> Self {
+        Self { under: Under::new(deadline, limit), future }
     }
 }
 
@@ -241,7 +214,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture> {
-        Run { under: Under::new(self, Limit::None), future: future.into_future() }
+        Run::new(Some(self), None, future.into_future())
     }
 
     /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
@@ -258,7 +231,7 @@ impl Deadline {
     /// # Panics
     /// As [above](Self#panics).
     pub fn run_within<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        Run { under: Under::new(self, Limit::After(limit)), future: future.into_future() }
+        Run::new(Some(self), Some(limit), future.into_future())
     }
 
     /// Runs `future` under the deadline that is [current](Self::current) where this is called, or without one if there is none.
@@ -289,16 +262,8 @@ impl Deadline {
     /// assert_eq!(task.await.unwrap(), Err(Ended::Passed));
     /// # }
     /// ```
-    pub fn run_current<F: IntoFuture>(
-        future: F,
-    ) -> impl Future<Output = Result<<F::IntoFuture as Future>::Output, Ended>> + use<F> {
-        let (current, future) = (Self::current(), future.into_future());
-        async move {
-            match current {
-                Some(current) => current.run(future).await,
-                None => Ok(future.await),
-            }
-        }
+    pub fn run_current<F: IntoFuture>(future: F) -> Run<F::IntoFuture> {
+        Run::new(Self::current().as_ref(), None, future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -346,7 +311,7 @@ impl Deadline {
         &self,
         future: F,
     ) -> impl Future<Output = <F::IntoFuture as Future>::Output> + use<F> {
-        let (mut current, future) = (Some(Current::new(self, Limit::None)), future.into_future());
+        let (mut current, future) = (Some(Current::new(self.clone(), None)), future.into_future());
         async move {
             let mut future = pin!(future);
             poll_fn(|cx| within(&mut current, || future.as_mut().poll(cx))).await

@@ -219,6 +219,9 @@ fn show(shown: &Shown) {
 async fn act(durable: &Durable, wanted: Wanted, act: Act) -> Result<(), Box<dyn Error>> {
     let acted = durable.act(wanted.filter()?, act).await?;
     println!("{} done, {} have begun, {} keys are taken", acted.done, acted.running, acted.key_taken);
+    if acted.locked > 0 {
+        println!("{} are held by open transactions: try again", acted.locked);
+    }
     if acted.next.is_some() {
         println!("there are more");
     }

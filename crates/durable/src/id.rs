@@ -173,6 +173,14 @@ impl Place {
     }
 }
 
+/// A number that no other process draws. It is the system's and not `fastrand`'s, whose generators follow from that of the thread:
+/// a program may have given it a seed, the same in each of its processes.
+#[cfg(any(feature = "postgres", feature = "redb"))]
+pub(crate) fn drawn() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(())
+}
+
 /// Nanoseconds in a millisecond.
 const NANOS: i128 = 1_000_000;
 
@@ -215,6 +223,16 @@ mod tests {
             assert_eq!(id.to_string().parse(), Ok(id));
             assert_eq!(TimerId::from_bytes(id.to_bytes()), id);
         }
+    }
+
+    #[cfg(any(feature = "postgres", feature = "redb"))]
+    #[test]
+    fn processes_whose_programs_seed_the_generator_of_the_thread_draw_different_numbers() {
+        let drawn = [1, 1].map(|seed| {
+            fastrand::seed(seed);
+            drawn()
+        });
+        assert_ne!(drawn[0], drawn[1]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The store in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -15,9 +15,9 @@ use crate::id::{Place, TimerId};
 use crate::store::{
     Ask, Begun, Buried, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer,
     Owner, Page, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
-    ToBegin, Which,
+    ToBegin, Which, all_calls,
 };
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables, over_maps};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -50,7 +50,7 @@ impl MemoryStore {
 impl Store for MemoryStore {
     type Error = Infallible;
 
-    crate::tables::calls!();
+    all_calls! { over_maps }
 
     fn set_clock(&self, clock: Arc<dyn Clock>) {
         self.maps().clock = Some(clock);
@@ -68,14 +68,22 @@ impl fmt::Debug for MemoryStore {
 struct Maps {
     rows: BTreeMap<Place, Stored>,
     attempts: BTreeMap<Place, BegunBy>,
-    keyed: HashMap<String, Place>,
-    moved: HashMap<TimerId, i64>,
+    keyed: BTreeMap<String, Place>,
+    moved: BTreeMap<TimerId, i64>,
     buried: BTreeMap<TimerId, Stored>,
     paused: Paused,
     histories: Histories,
     ended: BTreeMap<(String, Place), Shown>,
     epoch: u64,
     clock: Option<Arc<dyn Clock>>,
+}
+
+/// Returns the value before.
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    }
 }
 
 impl Lookup for Maps {
@@ -122,10 +130,6 @@ impl Lookup for Maps {
         Ok(self.histories.clone())
     }
 
-    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Infallible> {
-        Ok(self.histories.get(kind).copied())
-    }
-
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Infallible> {
         let mut ended = self.ended.range((kind.to_owned(), from)..).take_while(|((of, _), _)| of == kind);
         Ok(ended.next().map(|((_, at), ended)| (*at, ended.clone())))
@@ -146,15 +150,12 @@ impl Tables for Maps {
         Ok(())
     }
 
-    fn take(&mut self, at: Place) -> Result<Option<Stored>, Infallible> {
-        Ok(self.rows.remove(&at))
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>, Infallible> {
+        Ok(places.iter().map(|at| self.rows.remove(at)).collect())
     }
 
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Infallible> {
-        Ok(match attempt {
-            Some(attempt) => self.attempts.insert(at, attempt),
-            None => self.attempts.remove(&at),
-        })
+        Ok(set(&mut self.attempts, at, attempt))
     }
 
     fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Infallible> {
@@ -163,18 +164,12 @@ impl Tables for Maps {
     }
 
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Infallible> {
-        match at {
-            Some(at) => self.keyed.insert(key.to_owned(), at),
-            None => self.keyed.remove(key),
-        };
+        set(&mut self.keyed, key.to_owned(), at);
         Ok(())
     }
 
     fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), Infallible> {
-        match due_ms {
-            Some(due_ms) => self.moved.insert(id, due_ms),
-            None => self.moved.remove(&id),
-        };
+        set(&mut self.moved, id, due_ms);
         Ok(())
     }
 

@@ -44,6 +44,9 @@ pub struct Acted {
     pub running: u64,
     /// So many stay buried, because another timer has their key.
     pub key_taken: u64,
+    /// So many stay as they are, because a transaction that is open in PostgreSQL holds them, or saves another timer under their key.
+    /// The same filter finds them again.
+    pub locked: u64,
     /// The filter of those that are left. `None` if no more are wanted by it. serde leaves it out.
     #[serde(skip)]
     pub next: Option<Filter>,
@@ -114,7 +117,8 @@ impl Durable {
 
     /// Acts on the timers that a filter wants: on its [limit](Filter::limit) at the most, and tells on how many.
     ///
-    /// Each timer is changed if it still has not begun, a few hundred in one transaction.
+    /// Each timer is changed if it still has not begun, a few hundred in one transaction. An act waits for no other transaction:
+    /// timers that one holds are [left out, and counted](Acted::locked).
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.
@@ -190,6 +194,7 @@ impl Durable {
         acted.done += (effects.gone.len() + effects.stored.len()) as u64;
         acted.running += effects.running;
         acted.key_taken += effects.key_taken;
+        acted.locked += effects.locked;
         effects.gone.into_iter().for_each(|near| tell(Command::Removed(near)));
         tell(Command::Saved(effects.stored));
         Ok(())

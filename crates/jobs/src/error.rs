@@ -41,8 +41,8 @@ pub(crate) enum Kind {
     /// The lock makes a payload that can be sent one that can be shared, as errors are expected to be. It is held while the
     /// error's text is written.
     Panicked(Mutex<Payload>),
-    /// Why, and that in one line.
-    CouldNotRun(Error, String),
+    /// Why, and that in one line if the reason's own text does not do.
+    CouldNotRun(Error, Option<String>),
 }
 
 /// What a panic carried; `None` once it was given away.
@@ -65,19 +65,17 @@ impl JobError {
     }
 
     pub(crate) fn could_not_run(wheel: &TimingWheel, reason: Error) -> Self {
-        let why = match wheel.max_pending() {
-            Some(max) if reason.is_at_capacity() => {
-                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
-            }
-            _ => reason.to_string(),
-        };
-        Self(Kind::CouldNotRun(reason, format!("the job could not run: {why}")))
+        let full = wheel.max_pending().filter(|_| reason.is_at_capacity());
+        let why = full.map(|max| {
+            format!("the job could not run: the wheel {:?} is full (max_pending = {max})", wheel.name())
+        });
+        Self(Kind::CouldNotRun(reason, why))
     }
 
     /// The list of jobs has ended.
     pub(crate) fn jobs_shut_down() -> Self {
-        let text = "the jobs were shut down, and take no more";
-        Self(Kind::CouldNotRun(Error::shutdown(), text.to_owned()))
+        let why = "the jobs were shut down, and take no more";
+        Self(Kind::CouldNotRun(Error::shutdown(), Some(why.to_owned())))
     }
 
     pub(crate) const fn state(&self) -> JobState {
@@ -134,7 +132,8 @@ impl fmt::Display for JobError {
                     None => f.write_str("the job panicked"),
                 }
             }
-            Kind::CouldNotRun(_, text) => f.write_str(text),
+            Kind::CouldNotRun(_, Some(why)) => f.write_str(why),
+            Kind::CouldNotRun(reason, None) => write!(f, "the job could not run: {reason}"),
         }
     }
 }

@@ -184,8 +184,7 @@ impl<T> Future for Job<T> {
         let Some(result) = &mut self.result else {
             panic!("a job's handle was polled again after its result")
         };
-        // Without a result the job was cancelled or could not run, which the record knows.
-        let result = ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error()));
+        let result = ready!(Pin::new(result).poll(cx)).expect("a job's end is told");
         self.result = None;
         Poll::Ready(result)
     }

@@ -23,9 +23,9 @@ mod run;
 use std::mem;
 use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use futures::future::AbortHandle;
@@ -58,9 +58,6 @@ pub(crate) struct Record<K, W: Work> {
 /// A job whose code is of any type.
 pub(crate) trait AnyJob: Send + Sync {
     fn info(&self) -> JobInfo;
-
-    /// Why the job has no output.
-    fn error(&self) -> JobError;
 
     fn join(&self) -> Join;
 
@@ -115,12 +112,13 @@ enum Stage {
     Waits(Sleep),
     Queued { ticket: u64, since: Instant },
     Runs(Run),
-    Over { state: JobState, error: Option<Error>, is_cut_off: bool },
+    Over { state: JobState, is_cut_off: bool },
 }
 
 /// Notes for the thread that has the timer in hand.
 struct Hand {
-    holder: ThreadId,
+    /// The thread, by [`this_thread`].
+    holder: usize,
     /// Where the timer goes, until it is there.
     to: Option<Move>,
     /// Whether the holder's own call has woken the job.
@@ -132,7 +130,7 @@ struct Hand {
 impl Stage {
     /// In the hand of this thread.
     fn in_hand(to: Option<Move>, is_woken: bool, is_new: bool) -> Self {
-        Self::InHand(Hand { holder: thread::current().id(), to, is_woken, is_new })
+        Self::InHand(Hand { holder: this_thread(), to, is_woken, is_new })
     }
 }
 
@@ -141,7 +139,7 @@ struct Run {
     is_last: bool,
     /// To where the user has moved the next run.
     moved: Option<Instant>,
-    /// `None` once the run was aborted.
+    /// `None` once the run was aborted, or was refused its next one.
     abort: Option<AbortHandle>,
     /// Whether the timer of the next run has woken the job before the task has put it down.
     is_woken: bool,
@@ -149,6 +147,13 @@ struct Run {
     queued: Option<Duration>,
     /// When the next run was to be due, for which the wheel has had no place.
     refused: Option<Instant>,
+}
+
+impl Run {
+    /// Whether it was aborted.
+    fn is_cut_off(&self) -> bool {
+        self.abort.is_none() && self.refused.is_none()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -160,6 +165,7 @@ pub(crate) struct Move {
 }
 
 /// What a poll has found.
+#[derive(Clone, Copy)]
 enum Polled {
     Pending,
     /// The caller is on the wheel's runtime.
@@ -172,6 +178,12 @@ enum Polled {
 
 /// The shortest time to which a thread outside the wheel's runtime sets a timer.
 const SOON: Duration = Duration::from_millis(1);
+
+/// A number that no other thread has at the moment. std's costs two locked instructions.
+fn this_thread() -> usize {
+    thread_local!(static OWN: u8 = const { 0 });
+    OWN.with(|own| ptr::from_ref(own).addr())
+}
 
 /// How late a run is, at least, that counts as missed: as the tick of an interval.
 const MISSED_AFTER: Duration = Duration::from_millis(5);
@@ -224,27 +236,24 @@ impl<K: Key, W: Work> Record<K, W> {
         list: impl FnOnce() -> Result<T, JobError>,
     ) -> Result<T, (JobError, W)> {
         let mut timer = first.map(|(sleep, _)| sleep);
-        let (is_due, error) = match timer.as_mut().map(|sleep| self.poll(sleep)) {
-            Some(Polled::Refused(error) | Polled::Lost(error)) => (false, Some(error)),
-            // Only on the wheel's runtime.
-            Some(Polled::Due) => (true, None),
-            Some(Polled::Pending) => (false, None),
-            None => (false, self.wheel.is_ended().then(Error::shutdown)),
+        let polled = match &mut timer {
+            Some(sleep) => self.poll(sleep),
+            None if self.wheel.is_ended() => Polled::Lost(Error::shutdown()),
+            None => Polled::Pending,
         };
-        if let Some(error) = error {
+        if let Polled::Refused(error) | Polled::Lost(error) = polled {
             return Err((JobError::could_not_run(&self.wheel, error), self.refuse(error)));
         }
-        let (refused, timer) = match (caught(list), timer) {
-            (Ok(Ok(listed)), Some(sleep)) => {
-                self.put_down(sleep, is_due, None);
+        let refused = match caught(list) {
+            Ok(Ok(listed)) => {
+                match timer {
+                    Some(sleep) => _ = self.put_down(sleep, polled, None),
+                    None => self.end(self.lock(), Ok(()), false),
+                }
                 return Ok(listed);
             }
-            (Ok(Ok(listed)), None) => {
-                self.end(self.lock(), JobState::Done, None, false);
-                return Ok(listed);
-            }
-            (Ok(Err(refused)), timer) => (Ok(refused), timer),
-            (Err(panic), timer) => (Err(panic), timer),
+            Ok(Err(refused)) => Ok(refused),
+            Err(panic) => Err(panic),
         };
         if let Some(mut sleep) = timer {
             // A dropped timer may leave its waker in the wheel for a while: let it not be the record.
@@ -261,13 +270,13 @@ impl<K: Key, W: Work> Record<K, W> {
         }
     }
 
-    /// Ends a new job that is not listed, and returns its code.
+    /// Ends a new job that is not listed, tells its handle, and returns its code.
     fn refuse(&self, error: Error) -> W {
         let mut state = self.lock();
         let (work, tell) = state.code.take().expect("a new job has its code");
         state.due = None;
-        self.end(state, JobState::CouldNotRun, Some(error), false);
-        drop(tell);
+        self.end(state, Err(JobError::could_not_run(&self.wheel, error)), false);
+        _ = tell.map(|tell| tell.send(Err(JobError::could_not_run(&self.wheel, error))));
         work
     }
 
@@ -278,7 +287,7 @@ impl<K: Key, W: Work> Record<K, W> {
                 Ok(record) => return record.key,
                 Err(shared) => self = shared,
             }
-            thread::yield_now();
+            std::thread::yield_now();
         }
     }
 }
@@ -316,14 +325,10 @@ impl<K: Key, W: Work> Record<K, W> {
         }
     }
 
-    /// Moves the timer in hand. Returns when it fires then.
-    fn move_timer(
-        self: &Arc<Self>,
-        sleep: &mut Sleep,
-        Move { mut to, may_be_soon, .. }: Move,
-    ) -> (Polled, Instant) {
-        let before = sleep.deadline();
-        if may_be_soon && !self.is_here() {
+    /// Moves the timer in hand. Returns what a poll has found, and the move with the instant at which the timer fires then.
+    fn move_timer(self: &Arc<Self>, sleep: &mut Sleep, made: Move) -> (Polled, Option<(Move, Instant)>) {
+        let (before, mut to) = (sleep.deadline(), made.to);
+        if made.may_be_soon && !self.is_here() {
             to = to.max(self.wheel.current_time() + SOON);
         }
         Pin::new(&mut *sleep).reset(to);
@@ -333,20 +338,19 @@ impl<K: Key, W: Work> Record<K, W> {
             // It was coming due, and needs a new place. The wheel has woken the job, or is about to.
             Pin::new(sleep).reset(before);
         }
-        (polled, expected)
+        (polled, Some((made, expected)))
     }
 
-    /// Puts the timer in hand down, after it has followed `first` and the notes of others: the job waits, begins or is over.
-    /// Returns whether `first` was followed.
-    pub(crate) fn put_down(
+    /// Puts the timer in hand down, after it has followed the notes of others: the job waits, begins or is over. `polled` is what
+    /// the last poll has found, after the move `made` if there was one. Returns whether that move was followed.
+    fn put_down(
         self: &Arc<Self>,
         mut sleep: Sleep,
-        mut is_due: bool,
-        first: Option<Move>,
+        mut polled: Polled,
+        mut made: Option<(Move, Instant)>,
     ) -> bool {
-        let (mut to, mut answer) = (first, None);
+        let (mut is_due, mut answer) = (false, None);
         loop {
-            let moved = to.map(|to| (to, self.move_timer(&mut sleep, to)));
             let mut locked = self.lock();
             let state = &mut *locked;
             let Stage::InHand(hand) = &mut state.stage else {
@@ -354,61 +358,50 @@ impl<K: Key, W: Work> Record<K, W> {
                 drop(locked);
                 return answer.unwrap_or(true);
             };
-            if let Some((made, (polled, expected))) = moved {
+            hand.is_new = false;
+            if let Some((made, _)) = made {
                 hand.to = hand.to.filter(|to| *to != made);
                 answer.get_or_insert(!matches!(polled, Polled::Refused(_)));
-                match polled {
-                    Polled::Refused(_) => {}
-                    Polled::Lost(error) => {
-                        self.end(locked, JobState::CouldNotRun, Some(error), true);
-                        return false;
-                    }
-                    polled => {
-                        is_due = matches!(polled, Polled::Due);
+            }
+            match (polled, made) {
+                // It is where it was.
+                (Polled::Refused(_), Some(_)) => {}
+                (Polled::Refused(error) | Polled::Lost(error), _) => {
+                    self.end(locked, Err(JobError::could_not_run(&self.wheel, error)), true);
+                    return false;
+                }
+                (Polled::Pending | Polled::Due, _) => {
+                    is_due = matches!(polled, Polled::Due);
+                    if let Some((made, expected)) = made {
                         // A run that is moved to the past has missed nothing.
                         let due = if is_due { made.to.max(self.wheel.current_time()) } else { made.to };
                         (state.due, state.expected, state.is_users) = (Some(due), expected, made.is_users);
                     }
                 }
             }
-            hand.is_new = false;
-            to = hand.to;
-            if to.is_some() {
-                continue;
-            }
-            if mem::take(&mut hand.is_woken) {
+            if let Some(to) = hand.to {
                 drop(locked);
-                match self.poll(&mut sleep) {
-                    Polled::Pending => is_due = false,
-                    Polled::Due => is_due = true,
-                    Polled::Refused(error) | Polled::Lost(error) => {
-                        self.end_if(|stage| matches!(stage, Stage::InHand(_)), error);
+                (polled, made) = self.move_timer(&mut sleep, to);
+            } else if mem::take(&mut hand.is_woken) {
+                drop(locked);
+                (polled, made) = (self.poll(&mut sleep), None);
+            } else if is_due {
+                self.begin(locked);
+                return answer.unwrap_or(true);
+            } else {
+                state.stage = Stage::Waits(sleep);
+                drop(locked);
+                // The end of the wheel may have found the timer in hand, and wakes nobody twice.
+                if self.wheel.is_ended() {
+                    let state = self.lock();
+                    if let Stage::Waits(_) = state.stage {
+                        self.end(state, Err(JobError::could_not_run(&self.wheel, Error::shutdown())), true);
                         return false;
                     }
                 }
-                continue;
-            }
-            if is_due {
-                self.begin(locked);
                 return answer.unwrap_or(true);
             }
-            state.stage = Stage::Waits(sleep);
-            drop(locked);
-            // The end of the wheel may have found the timer in hand, and wakes nobody twice.
-            let is_lost = self.wheel.is_ended()
-                && self.end_if(|stage| matches!(stage, Stage::Waits(_)), Error::shutdown());
-            return answer.unwrap_or(true) && !is_lost;
         }
-    }
-
-    /// Ends a job that could not run, if it is in such a stage.
-    fn end_if(&self, is_meant: impl FnOnce(&Stage) -> bool, error: Error) -> bool {
-        let state = self.lock();
-        let is_meant = is_meant(&state.stage);
-        if is_meant {
-            self.end(state, JobState::CouldNotRun, Some(error), true);
-        }
-        is_meant
     }
 
     /// Moves the timer of a job that waits, or leaves a note of that. Returns whether it was in time.
@@ -417,9 +410,10 @@ impl<K: Key, W: Work> Record<K, W> {
             hand.to = Some(to);
             return true;
         }
-        let Some(sleep) = state.take_timer(Some(to), false) else { return false };
+        let Some(mut sleep) = state.take_timer(Some(to)) else { return false };
         drop(state);
-        self.put_down(sleep, false, Some(to))
+        let (polled, made) = self.move_timer(&mut sleep, to);
+        self.put_down(sleep, polled, made)
     }
 }
 
@@ -428,7 +422,7 @@ impl<K: Key, W: Work> ArcWake for Record<K, W> {
     fn wake_by_ref(job: &Arc<Self>) {
         let mut state = job.lock();
         match &mut state.stage {
-            Stage::InHand(hand) if hand.holder == thread::current().id() => hand.is_woken = true,
+            Stage::InHand(hand) if hand.holder == this_thread() => hand.is_woken = true,
             Stage::InHand(_) => {
                 drop(state);
                 // The holder may be outside the runtime. The end of the wheel, which may be too, is seen by the holder.
@@ -444,9 +438,10 @@ impl<K: Key, W: Work> ArcWake for Record<K, W> {
             }
             Stage::Runs(run) => run.is_woken = true,
             _ => {
-                let Some(sleep) = state.take_timer(None, true) else { return };
+                let Some(mut sleep) = state.take_timer(None) else { return };
                 drop(state);
-                job.put_down(sleep, false, None);
+                let polled = job.poll(&mut sleep);
+                job.put_down(sleep, polled, None);
             }
         }
     }
@@ -465,7 +460,7 @@ impl<K: Key, W: Work> Keyed<K> for Record<K, W> {
         let state = self.lock();
         let Stage::Queued { since, .. } = state.stage else { return false };
         if self.wheel.is_ended() || !self.is_here() {
-            self.end(state, JobState::CouldNotRun, Some(Error::shutdown()), true);
+            self.end(state, Err(JobError::could_not_run(&self.wheel, Error::shutdown())), true);
             return false;
         }
         self.spawn(state, Some(since.elapsed()));
@@ -476,13 +471,6 @@ impl<K: Key, W: Work> Keyed<K> for Record<K, W> {
 impl<K: Key, W: Work> AnyJob for Record<K, W> {
     fn info(&self) -> JobInfo {
         self.lock().info()
-    }
-
-    fn error(&self) -> JobError {
-        match self.lock().stage {
-            Stage::Over { error: Some(error), .. } => JobError::could_not_run(&self.wheel, error),
-            _ => JobError(Kind::Cancelled),
-        }
     }
 
     fn join(&self) -> Join {
@@ -510,7 +498,7 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
 
     fn is_cut_off(&self) -> bool {
         match &self.lock().stage {
-            Stage::Runs(run) => run.abort.is_none(),
+            Stage::Runs(run) => run.is_cut_off(),
             Stage::Over { is_cut_off, .. } => *is_cut_off,
             _ => false,
         }
@@ -547,7 +535,7 @@ impl<K: Key, W: Work> AnyJob for Record<K, W> {
             _ if is_users => return Replanned::MovedByUser,
             Some(to) => self.request(state, Move { to, is_users: false, may_be_soon: true }),
             None => {
-                self.end(state, JobState::Done, None, true);
+                self.end(state, Ok(()), true);
                 true
             }
         };
@@ -565,8 +553,8 @@ impl<K, W: Work> State<K, W> {
     }
 
     /// Takes the timer of a job that waits in this thread's hand.
-    fn take_timer(&mut self, to: Option<Move>, is_woken: bool) -> Option<Sleep> {
-        match mem::replace(&mut self.stage, Stage::in_hand(to, is_woken, false)) {
+    fn take_timer(&mut self, to: Option<Move>) -> Option<Sleep> {
+        match mem::replace(&mut self.stage, Stage::in_hand(to, false, false)) {
             Stage::Waits(sleep) => return Some(sleep),
             other => self.stage = other,
         }

@@ -11,8 +11,8 @@ use hashbrown::HashTable;
 
 use crate::error::JobError;
 use crate::info::JobState;
-use crate::lock;
 use crate::record::AnyJob;
+use crate::{caught, lock};
 
 /// A job with a key.
 pub(crate) trait Keyed<K>: AnyJob {
@@ -219,7 +219,8 @@ impl<K> Table<K> {
             runs.is_filling = true;
             drop(runs);
             let address = address(&next);
-            let has_begun = next.run_in_place();
+            // Code that panics as it is dropped keeps no place.
+            let has_begun = caught(|| next.run_in_place()).unwrap_or(false);
             let mut runs = lock(&self.runs);
             runs.is_filling = false;
             let left = if has_begun { None } else { runs.running.remove(&address) };

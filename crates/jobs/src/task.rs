@@ -206,19 +206,11 @@ impl<K: Key, W: Work> Task<K, W> {
         self.record.wait_again(next, &mut self.code)
     }
 
-    /// Ends the job, unless it waits again. Whoever is told finds the work dropped, and the record told.
+    /// Ends the job, unless it waits again.
     fn end(&mut self, ended: Result<(), JobError>) {
-        let Some((mut work, tell)) = self.code.take() else { return };
-        let output = work.output();
-        _ = caught(|| drop(work));
-        let ended = self.record.finish(ended);
-        // Nobody may wait for an output that panics as it is dropped.
-        _ = caught(|| {
-            if let Some(tell) = tell
-                && let Some(result) = ended.map(|()| output).transpose()
-            {
-                _ = tell.send(result);
-            }
-        });
+        if let Some(code) = self.code.take() {
+            // Nobody may know of code that panics as it is dropped, or wait for such an output.
+            _ = caught(|| self.record.finish(code, ended));
+        }
     }
 }

@@ -208,16 +208,14 @@ impl<K> Lists<K> {
         let mut all: Vec<_> = [first, second].into_iter().chain(places).collect();
         // Those with the same hash stand together then.
         all.sort_by_key(|place| place.hash);
-        let mut kept = 0;
-        for n in 0..all.len() {
-            let mut alike = all[..kept].iter().rev().take_while(|other| other.hash == all[n].hash);
-            if !alike.any(|other| other.key == all[n].key) {
-                all.swap(kept, n);
-                kept += 1;
+        let mut kept: Vec<Place<K>> = Vec::with_capacity(all.len());
+        for place in all {
+            let mut alike = kept.iter().rev().take_while(|other| other.hash == place.hash);
+            if !alike.any(|other| other.key == place.key) {
+                kept.push(place);
             }
         }
-        all.truncate(kept);
-        Places::Many(all.into())
+        Places::Many(kept.into())
     }
 
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first. Returns for how
@@ -253,18 +251,12 @@ impl<K> Lists<K> {
         count
     }
 
-    /// From now on takes no more operations.
-    pub(crate) fn close(&self) {
-        for shard in &self.shards {
-            lock(shard).is_closed = true;
-        }
-    }
-
-    /// Ends all operations. Returns how many of them this call has ended.
-    pub(crate) fn end_all(&self, end: WatchError) -> usize {
+    /// Ends all operations, and takes no more. Returns how many of them this call has ended.
+    pub(crate) fn close(&self, end: WatchError) -> usize {
         let mut count = 0;
         for shard in &self.shards {
-            let guard = lock(shard);
+            let mut guard = lock(shard);
+            guard.is_closed = true;
             let oldest = guard.oldest.iter().map(|oldest| oldest.item.clone());
             let all: Vec<_> = oldest.chain(guard.later.values().cloned()).collect();
             drop(guard);

@@ -90,14 +90,12 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     fn take_or_request(&self, end: Option<WatchError>) -> Option<F> {
         let mut stage = lock(&self.stage);
         let Stage::Open(open) = &mut *stage else { return None };
-        match open.condition.take() {
+        let condition = open.condition.take();
+        match condition {
+            Some(_) => open.again = false,
             None => self.request(open, end),
-            Some(condition) => {
-                open.again = false;
-                return Some(condition);
-            }
         }
-        None
+        condition
     }
 
     /// Another thread has the condition, or the caller's does, further out.

@@ -364,8 +364,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// # }
     /// ```
     pub fn shutdown(&self) -> usize {
-        self.lists.close();
-        self.lists.end_all(WatchError::Cancelled)
+        self.lists.close(WatchError::Cancelled)
     }
 
     /// How many pending operations are watched under `key`.

@@ -19,8 +19,10 @@ use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
 use timingwheel_deadline::wire::{ClientLayer, Error, Header, InTime, ServerLayer};
 use timingwheel_deadline::{Deadline, DeadlineExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
 type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -216,4 +218,29 @@ async fn nobody_works_for_a_client_that_has_gone_also_in_the_middle_of_a_stream(
         client.abort();
         assert_both_dropped(dropped).await;
     }
+}
+
+/// hyper does not look at a connection whose request it has not read to the end, so it does not see the client go.
+#[tokio::test]
+async fn over_http1_work_for_a_client_that_has_gone_ends_at_its_deadline_if_the_body_was_not_read() {
+    let (dropped, mut drops) = mpsc::unbounded_channel();
+    let (begun, mut begins) = mpsc::unbounded_channel();
+    let layer = ServerLayer::new(&TimingWheel::new(), millis());
+    let server = ServiceBuilder::new().layer(layer).service_fn(move |request: Request<Incoming>| {
+        let tells = TellsDrop(dropped.clone(), "the work");
+        begun.send(()).unwrap();
+        async move {
+            let _kept = (request, tells);
+            pending::<Result<Response<Body>, Infallible>>().await
+        }
+    });
+    let mut client = TcpStream::connect(serve(server).await).await.unwrap();
+    let start = Instant::now();
+    // A part of the body alone.
+    let head = b"POST / HTTP/1.1\r\nhost: test\r\nx-time-left: 300\r\ncontent-length: 1000\r\n\r\na part";
+    client.write_all(head).await.unwrap();
+    begins.recv().await.unwrap();
+    drop(client);
+    assert_eq!(drops.recv().await, Some("the work"));
+    assert!(start.elapsed() >= Duration::from_millis(300), "{:?}", start.elapsed());
 }

@@ -17,7 +17,7 @@ use items::{Item, Items, MAX_ITEMS};
 
 pub use self::items::Key;
 use crate::handle::TimingWheel;
-use crate::platform::clock::{self, Clock};
+use crate::platform::clock;
 use crate::platform::wakers::contained;
 use crate::runtime_wheel::with_current;
 use crate::timers::sleep::Sleep;
@@ -188,8 +188,9 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        let (now, deadline) = after(self.started().clock(), timeout);
-        self.insert_instant(Some(now), deadline, value)
+        let now = self.started().shard().clock.now_as_instant();
+        let at = clock::nanos(now);
+        self.insert_for(Some(at), at.after(timeout), || after(now, timeout), value)
     }
 
     /// Adds an item that is due at `deadline`, or at once if that has passed. Otherwise as [`insert`](Self::insert).
@@ -198,17 +199,22 @@ impl<T> DelayQueue<T> {
     /// As [`insert`](Self::insert).
     #[track_caller]
     pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
-        self.insert_instant(None, deadline, value)
+        self.started();
+        self.insert_for(None, clock::nanos(deadline), || deadline, value)
     }
 
     #[inline]
     #[track_caller]
-    fn insert_instant(&mut self, now: Option<Nanos>, deadline: Instant, value: T) -> Key {
-        self.started();
-        let nanos = clock::nanos(deadline);
-        let key = self.items.insert(now, nanos, value);
-        self.note_far(key.number, nanos, deadline);
-        self.be_in_time_for(nanos, now);
+    fn insert_for(
+        &mut self,
+        now: Option<Nanos>,
+        deadline: Nanos,
+        instant: impl FnOnce() -> Instant,
+        value: T,
+    ) -> Key {
+        let key = self.items.insert(now, deadline, value);
+        self.note_far(key.number, deadline, instant);
+        self.be_in_time_for(deadline, now);
         if let Some(told) = self.told_empty.take() {
             contained(|| told.wake());
         }
@@ -261,8 +267,9 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         let Some(sleep) = &self.sleep else { stale(key) };
-        let (now, deadline) = after(sleep.clock(), timeout);
-        self.reset_to(key, Some(now), deadline);
+        let now = sleep.shard().clock.now_as_instant();
+        let at = clock::nanos(now);
+        self.reset_to(key, Some(at), at.after(timeout), || after(now, timeout));
     }
 
     /// Gives an item another deadline, as [`reset`](Self::reset) does. If `deadline` has passed, the item is due at
@@ -272,18 +279,23 @@ impl<T> DelayQueue<T> {
     /// If `key` names no item.
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, deadline: Instant) {
-        self.reset_to(key, None, deadline);
+        self.reset_to(key, None, clock::nanos(deadline), || deadline);
     }
 
     #[inline]
     #[track_caller]
-    fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
-        let nanos = clock::nanos(deadline);
-        if !self.items.reset(now, key, nanos) {
+    fn reset_to(
+        &mut self,
+        key: &Key,
+        now: Option<Nanos>,
+        deadline: Nanos,
+        instant: impl FnOnce() -> Instant,
+    ) {
+        if !self.items.reset(now, key, deadline) {
             stale(key)
         }
-        self.note_far(key.number, nanos, deadline);
-        self.be_in_time_for(nanos, now);
+        self.note_far(key.number, deadline, instant);
+        self.be_in_time_for(deadline, now);
     }
 
     /// The deadline of an item, as it was set.
@@ -299,9 +311,9 @@ impl<T> DelayQueue<T> {
 
     /// Notes the deadline of an item, if it cannot be told from its time on the wheel.
     #[inline]
-    fn note_far(&mut self, number: u64, nanos: Nanos, deadline: Instant) {
-        if clock::is_beyond(nanos) {
-            self.far.insert(number, deadline);
+    fn note_far(&mut self, number: u64, deadline: Nanos, instant: impl FnOnce() -> Instant) {
+        if clock::is_beyond(deadline) {
+            self.far.insert(number, instant());
         } else if !self.far.is_empty() {
             self.far.remove(&number);
         }
@@ -440,7 +452,8 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn started(&mut self) -> &Sleep {
-        if self.sleep.as_ref().is_none_or(|sleep| self.is_empty() && !self.stays && sleep.has_ended()) {
+        if self.sleep.as_ref().is_none_or(|sleep| self.is_empty() && !self.stays && sleep.shard().has_ended())
+        {
             self.start(with_current(TimingWheel::sleep_unset));
         }
         self.sleep.as_ref().expect("it has been started")
@@ -448,7 +461,7 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn start(&mut self, sleep: Sleep) {
-        drop(self.items.restart(sleep.resolution()));
+        drop(self.items.restart(sleep.shard().resolution));
         self.sleep = Some(sleep);
     }
 }
@@ -511,11 +524,10 @@ fn stale(key: &Key) -> ! {
     panic!("{key:?} names no item of this delay queue: it was handed out or removed, or is another queue's")
 }
 
-/// The time, and the instant `timeout` later, or one that never comes.
-#[inline]
-fn after(clock: &Clock, timeout: Duration) -> (Nanos, Instant) {
-    let now = clock.now_as_instant();
-    (clock::nanos(now), now.checked_add(timeout).unwrap_or_else(|| clock::instant(Nanos::MAX)))
+/// The instant `timeout` after `now`, or one that never comes.
+#[cold]
+fn after(now: Instant, timeout: Duration) -> Instant {
+    now.checked_add(timeout).unwrap_or_else(|| clock::instant(Nanos::MAX))
 }
 
 /// As [`DelayQueue::new`].

@@ -114,10 +114,10 @@ impl<T> DelayQueue<T> {
             let now = match may_wait.then(|| sleep.poll_unconstrained(cx)) {
                 Some(Poll::Pending) => return Poll::Pending,
                 // This thread may see another clock than the wheel, and the loop has to end.
-                Some(Poll::Ready(Ok(()))) => sleep.clock().now().max(sleep.deadline_nanos()),
+                Some(Poll::Ready(Ok(()))) => sleep.shard().clock.now().max(sleep.deadline_nanos()),
                 Some(Poll::Ready(Err(error))) if looked.is_some() => return Poll::Ready(Some(Err(error))),
                 // Items that are due by now need no timer.
-                _ => sleep.clock().now(),
+                _ => sleep.shard().clock.now(),
             };
             looked = Some(now);
             while self.items.advance(now, BATCH) == Progress::More {
@@ -131,9 +131,11 @@ impl<T> DelayQueue<T> {
     pub(super) fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
         if let Some(sleep) = &mut self.sleep
             && let Some(armed) = sleep.armed()
+            // Before the division that the end of the tick takes.
+            && armed > deadline
             && armed > self.items.resolution().end_of_tick(deadline)
         {
-            let now = now.unwrap_or_else(|| sleep.clock().now());
+            let now = now.unwrap_or_else(|| sleep.shard().clock.now());
             if deadline <= now { self.wake() } else { sleep.move_to(deadline, Some(now)) }
         }
     }

@@ -158,7 +158,7 @@ impl Waits {
         loop {
             let (check, _) = self.check_and_end(direction);
             let timer = &self.wait(direction).timer;
-            let has_come = timer.has_come_to(check);
+            let has_come = timer.shard().has_come_to(check);
             if has_come || timer.armed().is_none() {
                 now = now.or_else(|| Some(self.now()));
             }
@@ -184,7 +184,7 @@ impl Waits {
             let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
             let timer = &mut self.wait(direction).timer;
             if timer.armed().is_none_or(|at| at > latest || left(at) < left(check) / 2) {
-                timer.move_to(check, Some(now.unwrap_or_else(|| timer.clock().now())));
+                timer.move_to(check, Some(now.unwrap_or_else(|| timer.shard().clock.now())));
             }
             if let Err(error) = ready!(timer.poll_unconstrained(cx)) {
                 return Poll::Ready(error.into());
@@ -194,7 +194,7 @@ impl Waits {
     }
 
     fn now(&self) -> Nanos {
-        self.read.timer.clock().now()
+        self.read.timer.shard().clock.now()
     }
 
     /// A wait begins. A silence does too, unless an operation waits in the other direction.
@@ -212,10 +212,11 @@ impl Waits {
     fn was_dropped(&self, direction: Direction, now: Nanos) -> bool {
         let Some(Wait { timer, .. }) = self.get(direction) else { return false };
         let (check, _) = self.check_and_end(direction);
-        let was_asked = timer.has_come_to(check) || timer.armed().is_none();
+        let shard = timer.shard();
+        let was_asked = shard.has_come_to(check) || timer.armed().is_none();
         // The timer may be later: by its tolerance, or because a limit was set that had passed already.
-        let asked = check.max(timer.deadline_nanos()).max(timer.last_late_turn());
-        was_asked && now > asked.after(ANSWERED_WITHIN.max(2 * timer.tick()))
+        let asked = check.max(timer.deadline_nanos()).max(shard.last_late_turn());
+        was_asked && now > asked.after(ANSWERED_WITHIN.max(2 * shard.resolution.tick()))
     }
 
     /// The earlier of the limit's for this direction and the idle limit's.

@@ -33,7 +33,7 @@ impl Countdown {
     /// Starts, or starts again, for the whole time, within a poll.
     fn start(&mut self) {
         let sleep = self.timer.moved_in_poll();
-        let now = sleep.clock().now();
+        let now = sleep.shard().clock.now();
         sleep.move_to(now.after(self.duration), Some(now));
         self.is_running = true;
     }

@@ -2,19 +2,16 @@
 
 use timingwheel::TimingWheel;
 use timingwheel::time::{self, DelayQueue};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
 use tokio_test::task::{Spawn, spawn};
 use tokio_test::{assert_pending, assert_ready};
 
 use super::*;
+use crate::paused;
 
 fn try_poll<T>(queue: &mut Spawn<DelayQueue<T>>) -> Poll<Option<Result<Expired<T>, timingwheel::Error>>> {
     queue.enter(|cx, mut queue| queue.poll_try_expired(cx))
-}
-
-fn paused() -> Runtime {
-    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
 const ENDED: &str = "a `DelayQueue` cannot wait for its next item: the timing wheel has ended: it was \
@@ -113,23 +110,9 @@ fn a_queue_stays_on_its_wheel_while_it_has_items_or_if_it_was_made_there() {
     });
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_due_at_the_end_of_the_wheel_is_handed_out_first() {
-    let wheel = TimingWheel::new();
-    let mut queue = spawn(wheel.delay_queue());
-    queue.insert(1, ms(5));
-    queue.insert(2, ms(40));
-    assert_pending!(poll(&mut queue));
-    advance(ms(6)).await;
-    wheel.shutdown();
-    assert!(queue.is_woken());
-    assert_eq!(due(&mut queue), 1);
-    assert!(assert_ready!(try_poll(&mut queue)).unwrap().unwrap_err().is_shutdown());
-}
-
 #[test]
 fn a_queue_of_another_runtime_is_polled_where_it_is() {
-    let workers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let workers = crate::runtime(1);
     let mut queue = {
         let _guard = workers.enter();
         time::wheel().delay_queue()
@@ -150,7 +133,7 @@ fn a_queue_of_another_runtime_is_polled_where_it_is() {
 /// The wheel's time counts. Otherwise the queue would look again and again at a clock that stands.
 #[test]
 fn a_clock_that_stands_where_the_queue_is_polled_does_not_make_it_spin() {
-    let workers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let workers = crate::runtime(1);
     let mut queue = {
         let _guard = workers.enter();
         time::wheel().delay_queue()

@@ -5,8 +5,8 @@ use futures::stream::{FusedStream, Stream};
 use timingwheel::TimingWheel;
 use timingwheel::time::DelayQueue;
 use tokio::time::{Instant, advance, sleep};
+use tokio_test::assert_pending;
 use tokio_test::task::spawn;
-use tokio_test::{assert_pending, assert_ready};
 
 use super::*;
 
@@ -42,19 +42,6 @@ async fn overdue_items_come_in_the_order_of_their_deadlines_whenever_they_were_i
     queue.insert_at(25, start + ms(25));
     assert_eq!([due(&mut queue), due(&mut queue), due(&mut queue), due(&mut queue)], [5, 20, 25, 30]);
     assert_pending!(poll(&mut queue));
-}
-
-#[tokio::test(start_paused = true)]
-async fn thousands_that_come_due_at_once_come_in_order_too() {
-    let start = Instant::now();
-    let mut queue = DelayQueue::new();
-    // In a mixed order: 7 and 3,000 have no common factor.
-    for n in 0..3_000 {
-        let millis = n * 7 % 3_000;
-        queue.insert_at(millis, start + ms(millis));
-    }
-    advance(ms(5_000)).await;
-    assert_eq!(drain(&mut queue).await, (0..3_000).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,21 +124,6 @@ async fn items_that_share_a_tick_are_there_at_the_last_of_their_deadlines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_from_before_the_wheels_clock_is_told_as_it_was_set() {
-    let mut queue = DelayQueue::new();
-    // Where the platform's clock reaches back so far.
-    for age in [DAY, DAY * 365 * 3, DAY * 365 * 56] {
-        let Some(long_ago) = Instant::now().checked_sub(age) else { continue };
-        let key = queue.insert_at(1, long_ago);
-        assert_eq!(queue.deadline(&key), long_ago);
-        assert_eq!(queue.next().await.unwrap().deadline(), long_ago);
-        let key = queue.insert(1, DAY);
-        queue.reset_at(&key, long_ago);
-        assert_eq!(queue.remove(&key).deadline(), long_ago);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn there_is_no_furthest_deadline() {
     let start = Instant::now();
     let mut queue = spawn(DelayQueue::new());
@@ -173,7 +145,7 @@ async fn there_is_no_furthest_deadline() {
 async fn a_deadline_beyond_all_times_of_the_wheel_is_told_as_it_was_set_until_it_is_reset() {
     let now = Instant::now();
     let far = [400, 1_000].map(|years| now.checked_add(DAY * 365 * years));
-    let past = [400, 1_000].map(|years| now.checked_sub(DAY * 365 * years));
+    let past = [1, 3, 56, 400, 1_000].map(|years| now.checked_sub(DAY * 365 * years));
     // Some systems' clocks reach less far.
     for at in far.into_iter().chain(past).flatten() {
         let mut queue = DelayQueue::new();
@@ -183,17 +155,6 @@ async fn a_deadline_beyond_all_times_of_the_wheel_is_told_as_it_was_set_until_it
         assert_eq!(queue.remove(&reset).deadline(), now + ms(5));
         assert_eq!(queue.remove(&kept).deadline(), at);
         assert_eq!(queue.drain().next().unwrap().deadline(), at);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_queue_that_is_used_for_years_goes_on() {
-    let mut queue = DelayQueue::new();
-    for year in 0..30 {
-        queue.insert(year, DAY * 365);
-        assert_eq!(queue.next().await.unwrap().into_inner(), year);
-        queue.insert(year, Duration::ZERO);
-        assert_eq!(queue.next().await.unwrap().into_inner(), year);
     }
 }
 
@@ -280,19 +241,4 @@ async fn drain_takes_all_items_out_in_the_order_in_which_they_would_come() {
     assert_eq!(queue.drain().count(), 0);
     queue.insert(1_000, ms(1));
     assert_eq!(drain(&mut queue).await, [1_000]);
-}
-
-#[tokio::test]
-async fn on_a_clock_that_runs_no_item_is_early_or_lost() {
-    let mut queue = spawn(TimingWheel::new().delay_queue());
-    for n in 0..2_000_u64 {
-        queue.insert(n, Duration::from_micros(n * 37 % 50_000));
-    }
-    let mut count = 0;
-    while let Some(expired) = queue.next().await {
-        assert!(Instant::now() >= expired.deadline());
-        count += 1;
-    }
-    assert_eq!(count, 2_000);
-    assert!(assert_ready!(poll(&mut queue)).is_none());
 }

@@ -1,7 +1,5 @@
 //! A key finds its item and no other. A key of tokio-util's is a place, and may find another item there.
 
-use std::collections::HashMap;
-
 use futures::StreamExt;
 use timingwheel::time::DelayQueue;
 use timingwheel::time::delay_queue::Key;
@@ -46,24 +44,4 @@ async fn a_key_that_has_outlived_its_item_touches_no_other() {
     queue.insert(10, ms(1));
     assert_stale(&mut queue, &[popped, removed, cleared, keys[0], keys[4]]);
     assert_eq!([&keys[5], &keys[6]].map(|key| queue.remove(key).into_inner()), [8, 9]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn all_keys_of_a_queue_differ() {
-    let mut queue = DelayQueue::new();
-    let mut made = HashMap::new();
-    for n in 0..1_000_u32 {
-        let key = queue.insert(n, ms(u64::from(n % 7)));
-        assert_eq!(made.insert(key, n), None);
-        match n % 5 {
-            0 => _ = queue.remove(&key),
-            1 => _ = queue.next().await,
-            2 if n % 3 == 0 => queue.compact(),
-            3 if n % 101 == 0 => queue.clear(),
-            _ => {}
-        }
-    }
-    while let Some(expired) = queue.next().await {
-        assert_eq!(made[&expired.key()], *expired.get_ref());
-    }
 }

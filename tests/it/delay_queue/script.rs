@@ -4,26 +4,11 @@ use futures::StreamExt;
 use tokio::time::{Instant, advance, sleep};
 
 use super::time::DelayQueue;
-use crate::delay_queue::ms;
+use crate::delay_queue::scripts::Op;
+use crate::ms;
 
 /// An item that came, and its milliseconds.
 pub(crate) type Log = Vec<(u128, u64)>;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Op {
-    /// With a delay that makes the deadline one of its own.
-    Insert(u64),
-    Remove(usize),
-    Reset(usize, u64),
-    /// Is busy, and lets nothing go on.
-    Block(u64),
-    /// Is busy, and lets the runtime go on.
-    Sleep(u64),
-    /// Takes what comes in so many milliseconds.
-    Take(u64),
-    Clear,
-    Compact,
-}
 
 /// All that comes out of a queue to which this is done, and then at its end.
 pub(crate) async fn log(ops: &[Op]) -> Log {

@@ -17,10 +17,10 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::{DAY, HANG_GUARD, ms};
+use crate::{DAY, HANG_GUARD, elsewhere, ms};
 
 /// As many as there may be. Threads take them in turn, and the tests start fewer, so that no two threads share one.
 const SHARDS: usize = 1_024;
@@ -36,7 +36,7 @@ const MOST_ABANDONED: usize = 2;
 
 /// A wheel on a runtime with workers: two that the tests keep busy, and one for the driver.
 fn on_workers(settings: timingwheel::Builder) -> (Runtime, TimingWheel) {
-    let runtime = Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
+    let runtime = crate::runtime(3);
     let wheel = {
         let _context = runtime.enter();
         settings.build().unwrap()
@@ -46,11 +46,6 @@ fn on_workers(settings: timingwheel::Builder) -> (Runtime, TimingWheel) {
 
 fn sharded() -> timingwheel::Builder {
     TimingWheel::builder().shards(SHARDS)
-}
-
-/// Runs `f` on a thread of its own.
-fn elsewhere<T: Send>(f: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| scope.spawn(f).join().unwrap())
 }
 
 /// Counts how many times it is woken. Panics when it is let go if it is told to and no panic is under way.

@@ -1,6 +1,5 @@
 //! The next timer in a shard reuses the entry of a dropped timer.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,10 +10,7 @@ use std::time::Duration;
 use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
 
-use super::{
-    CountingWaker, DAY, HANG_GUARD, MOST_ABANDONED, STAY, arm, arm_some, kept, ms, on_workers, sharded,
-    wait_until_let_go,
-};
+use super::{CountingWaker, DAY, HANG_GUARD, MOST_ABANDONED, STAY, ms, on_workers, sharded};
 
 /// A task that makes one timer after the other.
 struct Task {
@@ -123,67 +119,4 @@ fn the_next_timer_of_another_task_lets_go_of_its_waker() {
     assert_eq!((other.wakers(), wheel.pending()), (1, 1));
     drop(sleep);
     assert_eq!((wheel.stats().armed, wheel.stats().cancelled), (2, 2));
-}
-
-#[test]
-fn of_many_dropped_in_a_row_no_more_than_one_keeps_its_waker() {
-    let (_runtime, wheel) = on_workers(sharded());
-    let (sleeps, wakers) = arm_some(&wheel, 100, false);
-    for (dropped, sleep) in (1..).zip(sleeps) {
-        drop(sleep);
-        assert_eq!(wheel.pending(), 100 - dropped);
-        assert!(kept(&wakers[..dropped]) <= MOST_ABANDONED);
-    }
-}
-
-#[test]
-fn it_does_not_wake_its_task() {
-    // A run in which the deadline came before it was dropped proves nothing and is repeated.
-    for patience in (0..).map(|round| ms(20) * 2_u32.pow(round)) {
-        let (runtime, wheel) = on_workers(sharded());
-        let task = Task::new();
-        let (deadline, sleep) = (Instant::now() + patience, task.arm(&wheel, patience));
-        drop(sleep);
-        if Instant::now() < deadline {
-            // On a shard of its own, so that it does not take the place.
-            let last =
-                thread::scope(|scope| scope.spawn(|| arm(&wheel, patience + ms(5), Arc::default())).join());
-            runtime
-                .block_on(async { tokio::time::timeout(HANG_GUARD, last.unwrap()).await.expect("it hangs") });
-            assert_eq!((task.woken(), wheel.stats().fired, wheel.stats().cancelled), (0, 1, 1));
-            break;
-        }
-    }
-}
-
-#[test]
-fn with_a_bound_and_where_the_clock_can_be_paused_it_is_gone_at_once() {
-    let (_runtime, bounded) = on_workers(sharded().max_pending(1));
-    let current_thread = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let _context = current_thread.enter();
-    for wheel in [bounded, TimingWheel::new()] {
-        let task = Task::new();
-        for _ in 0..3 {
-            drop(task.arm(&wheel, DAY));
-            assert_eq!(task.wakers(), 0);
-        }
-    }
-}
-
-#[test]
-fn a_waker_that_panics_as_it_is_let_go_harms_nobody() {
-    let (_runtime, wheel) = on_workers(sharded());
-    for round in 1..=3 {
-        let (sleeps, wakers) = arm_some(&wheel, 1, true);
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(sleeps))).is_ok());
-        let (next, _) = arm_some(&wheel, 1, false);
-        wait_until_let_go(&wakers);
-        assert_eq!((kept(&wakers), wheel.pending()), (0, 1));
-        drop(next);
-        assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 2 * round));
-    }
-    let (sleeps, wakers) = arm_some(&wheel, 1, true);
-    drop(sleeps);
-    wait_until_let_go(&wakers);
-    assert_eq!((kept(&wakers), wheel.pending()), (0, 0));
 }

@@ -4,8 +4,7 @@
 mod kinds;
 mod threads;
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -13,7 +12,6 @@ use std::thread::{self, Thread};
 use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
-use tokio_test::assert_pending;
 
 use crate::{DAY, HANG_GUARD, ms, runtime};
 
@@ -63,18 +61,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
         thread::park_timeout(HANG_GUARD);
         assert!(start.elapsed() < HANG_GUARD, "it was not woken");
     }
-}
-
-/// A sleep whose timer stands in the wheel. In a struct, as an `async` block is not to return a future.
-struct Registered(Sleep);
-
-async fn registered(mut sleep: Sleep) -> Registered {
-    poll_fn(|cx| {
-        assert_pending!(Pin::new(&mut sleep).poll(cx));
-        Poll::Ready(())
-    })
-    .await;
-    Registered(sleep)
 }
 
 async fn not_early(sleep: Sleep) {

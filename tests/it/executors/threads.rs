@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
 
-use super::{DAY, HANG_GUARD, Running, block_on, ms, not_early, registered};
+use super::{Running, block_on, ms, not_early};
 
 #[test]
 fn a_sleep_may_be_polled_on_another_thread_each_time() {
@@ -48,58 +47,12 @@ impl Wake for Tell {
 }
 
 #[test]
-fn a_timer_made_on_a_worker_and_dropped_elsewhere_is_removed() {
-    let ours = Running::new(2);
-    let wheel = ours.wheel();
-    let mut sleeps = Vec::new();
-    for _ in 0..100 {
-        let wheel = wheel.clone();
-        let task = ours.0.spawn(async move { registered(wheel.sleep(DAY)).await });
-        sleeps.push(block_on(task).unwrap());
-    }
-    assert_eq!(wheel.pending(), 100);
-    drop(sleeps);
-    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 100));
-}
-
-#[test]
-fn a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others() {
-    let ours = Running::new(2);
-    let wheel = ours.wheel();
-    let released = Arc::new(AtomicBool::new(false));
-    let (started, has_started) = mpsc::channel();
-    let blocked = ours.0.spawn({
-        let (wheel, released) = (wheel.clone(), released.clone());
-        async move {
-            // An earlier deadline than any other is requested by the very worker that then blocks.
-            let own = registered(wheel.sleep(ms(1))).await;
-            started.send(()).unwrap();
-            let start = std::time::Instant::now();
-            while !released.load(Ordering::SeqCst) {
-                assert!(start.elapsed() < HANG_GUARD, "the other timers waited for this worker");
-                thread::sleep(ms(1));
-            }
-            own.0.await;
-        }
-    });
-    has_started.recv().unwrap();
-    // On a thread that is no worker, so that the blocked one cannot hold the task itself.
-    block_on(async {
-        for _ in 0..10 {
-            not_early(wheel.sleep(ms(3))).await;
-        }
-    });
-    released.store(true, Ordering::SeqCst);
-    block_on(blocked).unwrap();
-}
-
-#[test]
 fn after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early() {
     for workers in [0, 2] {
         let ours = Running::new(workers);
         let _guard = ours.0.enter();
         let wheel = TimingWheel::builder().tick(Duration::from_micros(50)).shards(3).build().unwrap();
-        let end = Instant::now() + ms(800);
+        let end = Instant::now() + ms(300);
         let left: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| storm(&wheel, end))).collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()

@@ -6,44 +6,13 @@ use tokio::time::advance;
 use tokio_test::{assert_ready, assert_ready_ok};
 
 use super::*;
-
-/// The clock jumps on, by anything up to a day and sometimes by two. Meanwhile timers are armed, moved and dropped.
-#[tokio::test(start_paused = true)]
-async fn after_each_jump_of_the_clock_what_it_passed_has_fired_and_nothing_else() {
-    let mut random = fastrand::Rng::with_seed(1);
-    let mut up_to = |most: Duration| most.mul_f64(random.f64().powi(4));
-    let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).shards(3).build().unwrap();
-    let mut sleeps: Vec<Sleep> = Vec::new();
-    for round in 0..200 {
-        for _ in 0..100 {
-            // Half a microsecond and more, so that none is due at once.
-            let mut sleep = register(wheel.sleep(Duration::from_nanos(500) + up_to(2 * DAY)), Waker::noop());
-            if up_to(DAY) < DAY / 8 {
-                Pin::new(&mut sleep).reset(Instant::now() + Duration::from_nanos(500) + up_to(DAY));
-            }
-            sleeps.push(sleep);
-        }
-        let dropped = sleeps.len() / 3;
-        sleeps.drain(..dropped);
-        advance(if round % 10 == 0 { 2 * DAY } else { up_to(DAY) }).await;
-        let now = Instant::now();
-        let due = sleeps.iter().filter(|sleep| sleep.deadline() <= now).count();
-        assert_eq!(wheel.pending(), sleeps.len() - due, "after round {round}");
-        sleeps.retain_mut(|sleep| {
-            let is_ready = sleep.poll_unconstrained(&mut Context::from_waker(Waker::noop())).is_ready();
-            assert_eq!(is_ready, sleep.deadline() <= now, "after round {round}");
-            !is_ready
-        });
-        assert_adds_up(&wheel);
-    }
-}
+use crate::paused;
 
 /// Each runtime has a clock of its own, if that was paused. So for who polls a wheel's timers here and there, its clock
 /// goes back and forth, and a wheel's timers go by the clock of whoever makes and polls them. The wheel goes by its own
 /// runtime's, and never back.
 #[test]
 fn timers_made_and_polled_where_the_clock_is_days_behind_or_ahead_are_neither_lost_nor_early_for_the_wheel() {
-    let paused = || Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     for (ahead, behind) in [(DAY, Duration::ZERO), (Duration::ZERO, DAY), (DAY, 3 * DAY)] {
         let (ours, other) = (paused(), paused());
         other.block_on(advance(behind));
@@ -105,11 +74,11 @@ fn timers_made_and_polled_where_the_clock_is_days_behind_or_ahead_are_neither_lo
 fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_are_made_and_polled() {
     let runtime = runtime(2);
     let wheel = wheel_on(&runtime);
-    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let stands = paused();
     // Behind the real clock, and then ahead of it.
     thread::sleep(ms(30));
     for ahead in [Duration::ZERO, DAY] {
-        paused.block_on(async {
+        stands.block_on(async {
             advance(ahead).await;
             let before = std::time::Instant::now();
             let mut sleep = wheel.sleep(DAY / 2);
@@ -132,10 +101,10 @@ fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_
 #[test]
 fn a_timer_by_name_that_was_made_on_a_paused_clock_makes_no_other_early_on_a_wheel_with_workers() {
     let runtime = runtime(2);
-    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    paused.block_on(advance(DAY));
+    let stands = paused();
+    stands.block_on(advance(DAY));
     let ahead = {
-        let _within = paused.enter();
+        let _within = stands.enter();
         timingwheel::time::sleep(ms(1))
     };
     runtime.block_on(async {

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Sleep, Stats, TimingWheel};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use tokio_test::assert_pending;
 

@@ -103,26 +103,6 @@ async fn a_sleep_that_is_polled_again_with_a_waker_that_cannot_be_cloned_still_w
     assert_eq!(assert_adds_up(&wheel).fired, 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_timeout_whose_waker_cannot_be_cloned_can_be_polled_again() {
-    let wheel = TimingWheel::new();
-    let task = panicking();
-    let waker = task.waker();
-    let mut cx = Context::from_waker(&waker);
-    let mut call = Box::pin(wheel.timeout(ms(10), std::future::pending::<()>()));
-    assert!(panics(|| {
-        let _ = call.as_mut().poll(&mut cx);
-    }));
-    assert_eq!(assert_adds_up(&wheel).armed, 0);
-    task.panic_in_clone(false);
-    assert_pending!(call.as_mut().poll(&mut cx));
-    task.panic_in_clone(true);
-    advance(ms(10)).await;
-    assert_eq!(task.woken(), 1);
-    assert!(assert_ready!(call.as_mut().poll(&mut cx)).is_err());
-    assert_eq!(assert_adds_up(&wheel).fired, 1);
-}
-
 fn poll_read(guard: &mut IdleGuard<DuplexStream>, waker: &Waker) -> Poll<io::Result<()>> {
     Pin::new(guard).poll_read(&mut Context::from_waker(waker), &mut ReadBuf::new(&mut [0]))
 }

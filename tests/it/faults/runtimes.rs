@@ -25,8 +25,8 @@ fn assert_all_told(wheel: &TimingWheel, sleeps: Vec<Sleep>, woken: &Counts) {
 }
 
 #[test]
-fn a_runtime_that_is_dropped_wakes_a_million_timers() {
-    for (workers, timers) in [(0, MILLION / 10), (2, MILLION)] {
+fn a_runtime_that_is_dropped_wakes_a_hundred_thousand_timers_also_if_it_never_ran() {
+    for (workers, timers) in [(0, MILLION / 100), (2, MILLION / 10)] {
         let runtime = runtime(workers);
         let wheel = wheel_on(&runtime);
         let counts = Counts::due_at(Instant::now());
@@ -36,16 +36,6 @@ fn a_runtime_that_is_dropped_wakes_a_million_timers() {
         drop(runtime);
         assert_all_told(&wheel, sleeps, &counts);
     }
-}
-
-#[test]
-fn a_runtime_that_is_dropped_before_the_driver_ever_ran_wakes_what_is_pending() {
-    let runtime = runtime(0);
-    let wheel = wheel_on(&runtime);
-    let counts = Counts::due_at(Instant::now());
-    let sleeps = (0..1_000).map(|_| register(wheel.sleep(DAY), &counts.clone().into())).collect();
-    drop(runtime);
-    assert_all_told(&wheel, sleeps, &counts);
 }
 
 /// Runs code as it is dropped.

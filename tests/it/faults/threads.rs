@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use futures::stream::{self, StreamExt};
+use futures::stream;
+use futures::stream::StreamExt;
 use timingwheel::stream::StreamTimeExt;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::task::JoinSet;
@@ -140,7 +141,7 @@ fn a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none() {
 #[test]
 fn timers_that_are_dropped_with_the_locals_of_a_thread_after_a_clock_was_paused_end_nothing() {
     thread_local!(static LAST: RefCell<Vec<Sleep>> = const { RefCell::new(Vec::new()) });
-    drop(Builder::new_current_thread().enable_all().start_paused(true).build().unwrap());
+    drop(crate::paused());
     for workers in [0, 2] {
         let runtime = runtime(workers);
         let wheel = wheel_on(&runtime);

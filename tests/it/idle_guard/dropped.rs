@@ -8,14 +8,12 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
-use tokio::time::{Instant, advance, interval_at, sleep, timeout};
-use tokio_test::{assert_pending, assert_ready_ok};
+use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use super::by_hand::{ByHand, Op, task};
-use super::{DAY, HANG_GUARD, ms, passed};
+use super::{HANG_GUARD, ms, passed};
 
 const LIMIT: u64 = 30_000;
 
@@ -91,25 +89,6 @@ async fn a_read_in_a_select_loop_fails_on_the_instant_however_seldom_the_loop_tu
 }
 
 #[tokio::test(start_paused = true)]
-async fn pings_that_are_written_do_not_hide_that_nothing_answers() {
-    let (mut peer, mut stream) = stream();
-    let reads = tokio::spawn(async move { while peer.read_u8().await.is_ok() {} });
-    let start = Instant::now();
-    let mut pings = interval_at(start, ms(10_000));
-    loop {
-        tokio::select! {
-            read = stream.read_u8() => {
-                passed(read);
-                break;
-            }
-            _ = pings.tick() => stream.write_u8(b'?').await.unwrap(),
-        }
-    }
-    assert_eq!(start.elapsed(), ms(LIMIT));
-    reads.abort();
-}
-
-#[tokio::test(start_paused = true)]
 async fn after_a_restart_the_next_operation_has_the_whole_limit() {
     let (_peer, mut stream) = stream();
     assert!(timeout(ms(1), stream.read_u8()).await.is_err());
@@ -120,50 +99,11 @@ async fn after_a_restart_the_next_operation_has_the_whole_limit() {
     assert_eq!(start.elapsed(), ms(LIMIT));
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_operation_that_was_dropped_wakes_its_task_once_and_then_no_more() {
-    let wheel = TimingWheel::new();
-    let guard = wheel.idle_guard(ByHand::default()).with_read_limit(ms(LIMIT));
-    let guard = Arc::new(Mutex::new(guard));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    advance(DAY).await;
-    assert!(read.is_woken());
-    assert_eq!((wheel.stats().fired, wheel.pending()), (1, 0));
-}
-
-const SECOND: u64 = 1_000;
-
-#[tokio::test(start_paused = true)]
-async fn beside_a_shorter_limit_whoever_waits_is_asked_at_half_of_the_longer_one_too() {
-    let hand = ByHand::default();
-    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(10 * SECOND));
-    let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(60 * SECOND))));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    for _ in 0..5 {
-        advance(ms(5 * SECOND)).await;
-        assert!(read.is_woken(), "half of the silence");
-        assert_pending!(read.poll());
-        advance(ms(SECOND)).await;
-        hand.make_ready(Op::Write);
-        assert_ready_ok!(task(&guard, Op::Write).poll());
-    }
-    assert!(read.is_woken(), "half of the read's limit");
-    // Dropped, though the other direction is busy.
-    for _ in 0..6 {
-        advance(ms(5 * SECOND)).await;
-        hand.make_ready(Op::Write);
-        assert_ready_ok!(task(&guard, Op::Write).poll());
-    }
-    assert_pending!(task(&guard, Op::Read).poll());
-}
-
 #[test]
 fn on_a_runtime_that_stalls_for_longer_than_the_limit_each_time_a_read_ends() {
     // Each stall ends more than a second after the first check of the read.
     let (stall, limit) = (ms(1_200), ms(200));
-    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    crate::runtime(0).block_on(async {
         let (_peer, stream) = duplex(4);
         let mut guard = TimingWheel::new().idle_guard(stream).with_read_limit(limit);
         let read = tokio::spawn(async move { passed(guard.read_u8().await) });
@@ -180,7 +120,7 @@ fn on_a_runtime_that_stalls_for_longer_than_the_limit_each_time_a_read_ends() {
 
 #[test]
 fn with_a_tick_as_long_as_the_answer_may_take_a_read_ends() {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
+    crate::runtime(2).block_on(async {
         let wheel = TimingWheel::builder().tick(ms(1_500)).shards(1).build().unwrap();
         // Others in every tick, so that the wheel is turned at the end of each: 1.4 s after the limit of a read that
         // began with a tick.
@@ -208,7 +148,7 @@ fn with_a_tick_as_long_as_the_answer_may_take_a_read_ends() {
 #[test]
 fn bytes_that_arrived_while_the_runtime_stalled_come_before_the_limit() {
     const LIMIT: Duration = ms(100);
-    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    crate::runtime(0).block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (peer, accepted) =
             tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());

@@ -1,5 +1,5 @@
 //! Limits: when they pass, what counts as waiting, events at the very instant of a deadline, and limits that change
-//! meanwhile. `model` and `like_timeouts` have the rest.
+//! meanwhile. `model` has the rest.
 
 use std::future::{self, poll_fn};
 use std::io;
@@ -8,8 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, duplex};
 use tokio::join;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, advance, interval, sleep, timeout};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task::spawn};
 
@@ -62,22 +63,6 @@ async fn without_a_limit_the_wheel_is_not_touched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_error_the_next_operation_starts_anew_and_the_stream_works() {
-    let (mut peer, stream) = duplex(4);
-    let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(ms(10));
-    for _ in 0..3 {
-        let start = Instant::now();
-        passed(stream.read_u8().await);
-        assert_eq!(start.elapsed(), ms(10));
-    }
-    peer.write_all(&[1, 2]).await.unwrap();
-    assert_eq!(stream.read_u16().await.unwrap(), 0x0102);
-    let start = Instant::now();
-    passed(stream.read_u8().await);
-    assert_eq!(start.elapsed(), ms(10));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_refuses_to_wait_and_reads_what_is_there() {
     let (mut peer, stream) = duplex(4);
     let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(Duration::ZERO);
@@ -88,6 +73,11 @@ async fn a_limit_of_zero_refuses_to_wait_and_reads_what_is_there() {
     stream.set_write_limit(Some(Duration::ZERO));
     stream.write_u32(7).await.unwrap();
     assert_eq!(passed(stream.write_u8(7).await), "writing made no progress, and the write limit is 0ns");
+    let mut stream = stream.with_tolerance(DAY);
+    assert_eq!(passed(stream.read_u8().await), "no byte was there to read, and the read limit is 0ns");
+    stream.set_read_limit(None);
+    stream.set_idle_limit(Some(Duration::ZERO));
+    assert_eq!(passed(stream.read_u8().await), "the stream was idle, and the idle limit is 0ns");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
@@ -207,31 +197,6 @@ async fn a_timer_is_moved_with_progress_and_wakes_nobody_before_half_of_the_limi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_that_was_left_for_the_next_wait_wakes_its_task_early_and_then_at_the_deadline() {
-    let start = Instant::now();
-    let wheel = TimingWheel::new();
-    let hand = ByHand::default();
-    let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    advance(ms(2)).await;
-    hand.make_ready(Op::Read);
-    assert_ready_ok!(read.poll());
-    assert_pending!(read.poll());
-    for at in [5, 7] {
-        advance(ms(at - 2) - (Instant::now() - start - ms(2))).await;
-        assert!(read.is_woken(), "where it was left, and at half of the limit");
-        assert_pending!(read.poll());
-    }
-    advance(ms(4)).await;
-    assert!(!read.is_woken());
-    advance(ms(1)).await;
-    assert!(read.is_woken());
-    passed(assert_ready!(read.poll()));
-    assert_eq!(wheel.stats().armed, 3);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_wait_that_was_given_up_does_not_keep_its_task_busy() {
     let wheel = TimingWheel::new();
     let (_peer, stream) = duplex(1);
@@ -286,4 +251,36 @@ async fn a_task_that_only_ever_finds_its_limit_passed_lets_others_run() {
         rounds += 1;
         assert!(rounds < 10_000, "the other task never runs");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flush_of_a_buffer_round_a_guard_has_the_write_limit() {
+    let (_peer, stream) = duplex(4);
+    let guard = TimingWheel::new().idle_guard(stream).with_write_limit(ms(10));
+    let mut stream = BufStream::new(guard);
+    stream.write_all(b"more than four").await.unwrap();
+    let start = Instant::now();
+    passed(stream.flush().await);
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test]
+async fn a_socket_is_read_and_written_through_a_guard() {
+    let wheel = TimingWheel::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (peer, accepted) = join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+    let (mut peer, stream) = (peer.unwrap(), accepted.unwrap().0);
+    let mut stream = wheel.idle_guard(stream).with_read_limit(ms(20)).with_write_limit(ms(20));
+    stream.write_all(b"hello").await.unwrap();
+    let mut buffer = [0; 5];
+    peer.read_exact(&mut buffer).await.unwrap();
+    peer.write_all(&buffer).await.unwrap();
+    stream.read_exact(&mut buffer).await.unwrap();
+    assert_eq!(&buffer, b"hello");
+
+    let start = Instant::now();
+    passed(stream.read_u8().await);
+    assert!(start.elapsed() >= ms(20));
+    // More than the sockets' buffers hold, and the peer does not read.
+    passed(stream.write_all(&vec![0; 64 << 20]).await);
 }

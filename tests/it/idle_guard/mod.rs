@@ -3,19 +3,16 @@
 mod by_hand;
 mod dropped;
 mod idle_limit;
-mod like_timeouts;
 mod limits;
 mod model;
 mod scripts;
-mod streams;
 mod tolerance;
 mod wheels;
 
+use crate::{DAY, HANG_GUARD, ms};
 use std::io::{self, ErrorKind};
 
 use timingwheel::Elapsed;
-
-use crate::{DAY, HANG_GUARD, ms};
 
 /// The text of an error that says that a limit has passed.
 #[track_caller]

@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex};
 use timingwheel::{IdleGuard, TimingWheel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::TcpStream;
-use tokio::runtime::Builder;
 use tokio::time::{Instant, advance, timeout};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
 
-use super::by_hand::Scripted;
 use super::by_hand::{ByHand, Op, stuck, task};
 use super::{DAY, HANG_GUARD, ms, passed};
 
@@ -114,7 +112,9 @@ async fn the_stream_can_be_looked_at_and_is_used_as_it_is() {
     let wheel = TimingWheel::new();
     let mut stream = wheel.idle_guard(ByHand::default()).with_read_limit(ms(10));
     assert!(tokio::io::AsyncWrite::is_write_vectored(&stream));
-    assert!(!tokio::io::AsyncWrite::is_write_vectored(&wheel.idle_guard(Scripted::new(&[], &[]))));
+    assert!(!tokio::io::AsyncWrite::is_write_vectored(
+        &wheel.idle_guard(tokio_test::io::Builder::new().build())
+    ));
     stream.get_mut().make_ready(Op::Read);
     assert_eq!(stream.get_mut().read_u8().await.unwrap(), b'!');
     let text = format!("{:?}", wheel.idle_guard("a stream").with_read_limit(ms(10)));
@@ -154,7 +154,7 @@ async fn a_half_that_moves_to_another_task_is_woken_there() {
 fn halves_on_two_workers_all_fail_and_none_early() {
     const STREAMS: u64 = 500;
     const ROUNDS: usize = 10;
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = crate::runtime(2);
     runtime.block_on(async {
         let wheel = TimingWheel::new();
         let mut tasks = Vec::new();

@@ -112,7 +112,7 @@ fn a_driver_that_is_held_up_for_longer_than_the_limit_is_unhealthy_and_was() {
     assert_eq!(wheel.health(&limits), Ok(()));
     assert_eq!(
         words(wheel.health(&with(|limits| limits.stalls = Some(0)))),
-        "the timing wheel is not healthy: it was turned late 1 times, the limit is 0"
+        "the timing wheel is not healthy: 1 turns were late, the limit is 0"
     );
 }
 
@@ -155,7 +155,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         "the timing wheel is not healthy: it has ended; the system gives no thread for its watchdog; \
          it is overdue by 300ms, the limit is 0ns; 7 timers are \
          pending, the limit is 0; 6 timers were refused, the limit is \
-         0; it was turned late 5 times, the limit is 0; 4 wakers panicked, the limit is 0; \
+         0; 5 turns were late, the limit is 0; 4 wakers panicked, the limit is 0; \
          99.9 % of timers were late by up to 3ns, the limit is 0ns"
     );
     let just_so = with(|limits| {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, advance};
 
 use super::{HOUR, armed, ms, tolerant};
@@ -44,7 +44,7 @@ async fn a_timer_that_may_be_late_is_late_from_the_deadline_on_to_which_it_was_r
 }
 
 fn one_worker() -> (Runtime, TimingWheel) {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = crate::runtime(1);
     let wheel = runtime.block_on(async { TimingWheel::new() });
     (runtime, wheel)
 }

@@ -4,22 +4,12 @@ mod health;
 mod lateness;
 mod stats;
 
-use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
 
-use crate::ms;
-
-const HOUR: Duration = Duration::from_secs(60 * 60);
-
-/// A timer that is pending.
-fn armed(wheel: &TimingWheel, delay: Duration) -> Sleep {
-    let mut sleep = wheel.sleep(delay);
-    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    sleep
-}
+use crate::{HOUR, armed, ms};
 
 /// One that is pending, and may be late by an eighth of its delay.
 fn tolerant(wheel: &TimingWheel, delay: Duration) -> Sleep {
@@ -30,7 +20,7 @@ fn tolerant(wheel: &TimingWheel, delay: Duration) -> Sleep {
 
 /// A wheel whose driver cannot run, because its runtime does not, with a timer that is due; and its runtime.
 fn stuck() -> (TimingWheel, Sleep, tokio::runtime::Runtime) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = crate::runtime(0);
     let wheel = runtime.block_on(async { TimingWheel::new() });
     let sleep = armed(&wheel, ms(1));
     std::thread::sleep(ms(20));

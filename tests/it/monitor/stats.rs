@@ -9,7 +9,7 @@ use std::time::Duration;
 use timingwheel::{Sleep, Stats, TimingWheel};
 use tokio::time::{Instant, advance};
 
-use super::{HOUR, armed, ms, stuck};
+use super::{HOUR, armed, ms};
 
 fn assert_sums(stats: &Stats) {
     let Stats { pending, armed, fired, cancelled, .. } = *stats;
@@ -72,23 +72,10 @@ async fn they_are_told_by_level_too_where_a_level_has_very_many_slots() {
     assert_eq!(stats.pending_by_level, [1_667, 1_333]);
 }
 
-#[test]
-fn a_timer_that_was_dropped_on_another_worker_stands_on_no_level() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let wheel = runtime.block_on(async { TimingWheel::builder().shards(2).build().expect("a wheel") });
-    // On threads of their own, of which at least one has another shard than the timer.
-    for _ in 0..4 {
-        let timers: Vec<_> = (0..5).map(|_| armed(&wheel, HOUR)).collect();
-        thread::scope(|scope| scope.spawn(move || drop(timers)).join()).expect("no panic");
-        assert_sums(&wheel.stats());
-        assert_eq!(wheel.stats().pending, 0);
-    }
-}
-
 /// Together, whatever is dropped on another thread meanwhile, and taken out there.
 #[test]
 fn what_stands_on_levels_is_what_is_pending_also_while_timers_are_dropped_elsewhere() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = crate::runtime(2);
     let wheel = runtime.block_on(async { TimingWheel::builder().shards(2).build().expect("a wheel") });
     let (sender, timers) = sync_channel::<Sleep>(100);
     let timers = Mutex::new(timers);
@@ -110,23 +97,6 @@ fn what_stands_on_levels_is_what_is_pending_also_while_timers_are_dropped_elsewh
             assert_eq!(stats.pending_by_level.iter().sum::<usize>(), stats.pending, "{stats:?}");
         }
     });
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timer_that_the_bound_refuses_is_counted_and_one_that_is_due_is_not() {
-    let wheel = TimingWheel::builder().max_pending(2).build().expect("a wheel");
-    let _pending = [armed(&wheel, HOUR), armed(&wheel, HOUR)];
-    for refused in 1..=3 {
-        assert!(wheel.try_sleep(HOUR).is_err());
-        assert_eq!(wheel.stats().refused, refused);
-    }
-    wheel.sleep(Duration::ZERO).await;
-    assert!(wheel.timeout(HOUR, async {}).await.is_ok());
-    assert_eq!(wheel.stats().refused, 3);
-    // That is no fault of the bound.
-    wheel.shutdown();
-    assert!(wheel.try_sleep(HOUR).is_err_and(|error| error.is_shutdown()));
-    assert_eq!(wheel.stats().refused, 3);
 }
 
 struct Panics;
@@ -152,24 +122,6 @@ async fn wakers_that_panic_are_counted_as_they_fire_and_at_the_end() {
     assert_eq!((wheel.stats().fired, wheel.stats().wakers_panicked), (4, 3));
     wheel.shutdown();
     assert_eq!(wheel.stats().wakers_panicked, 4);
-}
-
-#[test]
-fn a_driver_that_does_not_come_is_overdue_until_it_does() {
-    let (wheel, _sleep, runtime) = stuck();
-    let before = wheel.stats();
-    // It slept for 20 ms: less one for the timer, and one for the tick that the driver may wait.
-    assert!(before.overdue >= ms(18), "{before:?}");
-    assert_eq!((before.fired, before.stalls), (0, 0));
-    runtime.block_on(async {
-        while wheel.stats().fired == 0 {
-            tokio::task::yield_now().await;
-        }
-    });
-    let after = wheel.stats();
-    assert_eq!(after.overdue, Duration::ZERO);
-    assert_eq!(after.stalls, 1, "it was late enough to let the runtime look at its input");
-    assert!(after.lateness.max() >= Some(ms(19)));
 }
 
 #[tokio::test(start_paused = true)]

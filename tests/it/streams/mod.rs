@@ -5,7 +5,6 @@
 use std::fmt::Debug;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::channel::mpsc;
 use futures::stream::{FusedStream, Stream, StreamExt};
@@ -13,9 +12,7 @@ use timingwheel::TimingWheel;
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 
-pub(crate) use crate::{DAY, ms};
-
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) use crate::{DAY, SECOND, ms};
 
 /// A stream that has what is sent.
 pub(crate) fn channel() -> (mpsc::UnboundedSender<u32>, mpsc::UnboundedReceiver<u32>) {

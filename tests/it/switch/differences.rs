@@ -4,18 +4,13 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::time::Instant;
 use tokio_test::task;
 
 use super::{on_tokio, on_wheel};
 use crate::panic_place::panic_place;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn paused() -> Runtime {
-    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
-}
+use crate::{SECOND, paused};
 
 #[test]
 fn our_types_implement_all_that_tokios_do_and_these_as_well() {

@@ -4,8 +4,10 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Id};
+use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
+
+use crate::paused;
 
 /// An event with the time since the start.
 pub(crate) type Event = (Duration, String);
@@ -45,7 +47,7 @@ impl Trace {
 
 /// Runs `body` on a paused clock of its own, and returns what it noted.
 pub(crate) fn run(body: impl AsyncFnOnce(Trace)) -> Vec<Event> {
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+    let runtime = paused();
     let events = runtime.block_on(async {
         let trace = Trace::start();
         body(trace.clone()).await;

@@ -56,35 +56,6 @@ fn a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel() {
 }
 
 #[test]
-fn a_waker_may_arm_one_timer_after_the_other() {
-    fn arm_next(
-        wheel: &TimingWheel,
-        left: usize,
-        done: Arc<tokio::sync::Notify>,
-        kept: Arc<Mutex<Vec<Sleep>>>,
-    ) {
-        let sleep = arm(wheel, ms(2), {
-            let (wheel, kept) = (wheel.clone(), kept.clone());
-            on_wake(move || match left {
-                0 => done.notify_one(),
-                _ => arm_next(&wheel, left - 1, done.clone(), kept.clone()),
-            })
-        });
-        kept.lock().unwrap().push(sleep);
-    }
-    on_each_runtime(|| async {
-        let wheel = TimingWheel::new();
-        let (done, kept) = <(Arc<tokio::sync::Notify>, Arc<Mutex<Vec<Sleep>>>)>::default();
-        let start = Instant::now();
-        arm_next(&wheel, 20, done.clone(), kept.clone());
-        done.notified().await;
-        assert!(start.elapsed() >= ms(2 * 21));
-        assert_eq!(wheel.stats().fired, 21);
-        kept.lock().unwrap().clear();
-    });
-}
-
-#[test]
 fn a_waker_may_shut_its_wheel_down() {
     on_each_runtime(|| async {
         let wheel = TimingWheel::builder().shards(2).build().unwrap();

@@ -9,16 +9,13 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
-use tokio::runtime::Builder;
 use tokio_test::assert_pending;
 
-use crate::{DAY, HANG_GUARD, ms};
+use crate::{DAY, HANG_GUARD, ms, paused, runtime};
 
 /// Runs a test on the paused clock, where wakers run while the runtime parks, and on two workers.
 fn on_each_runtime<F: Future>(test: impl Fn() -> F) {
-    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let workers = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    for runtime in [paused, workers] {
+    for runtime in [paused(), runtime(2)] {
         runtime.block_on(async { tokio::time::timeout(HANG_GUARD, test()).await.expect("it hangs") });
     }
 }

@@ -53,19 +53,11 @@ async fn others_are_woken(wheel: &TimingWheel, waker: impl Fn() -> Waker) {
 }
 
 #[test]
-fn a_waker_that_panics_when_woken_harms_no_other_timer() {
-    on_each_runtime(|| async {
-        let wheel = TimingWheel::new();
-        others_are_woken(&wheel, || on_wake(|| panic!("in the waker"))).await;
-    });
-}
-
-#[test]
-fn a_waker_that_panics_when_dropped_harms_no_other_timer() {
-    on_each_runtime(|| async {
-        let wheel = TimingWheel::new();
-        others_are_woken(&wheel, panics_in_drop).await;
-    });
+fn a_waker_that_panics_when_woken_or_dropped_harms_no_other_timer() {
+    let wakers: [fn() -> Waker; 2] = [|| on_wake(|| panic!("in the waker")), panics_in_drop];
+    for waker in wakers {
+        on_each_runtime(|| async { others_are_woken(&TimingWheel::new(), waker).await });
+    }
 }
 
 /// The value that a panic carries may panic when it is dropped.
@@ -77,10 +69,8 @@ fn a_panic_that_panics_again_harms_no_other_timer() {
             assert!(std::thread::panicking(), "in the drop of what the panic carried");
         }
     }
-    on_each_runtime(|| async {
-        let wheel = TimingWheel::new();
-        others_are_woken(&wheel, || on_wake(|| std::panic::panic_any(Bomb))).await;
-    });
+    let waker = || on_wake(|| std::panic::panic_any(Bomb));
+    on_each_runtime(|| async { others_are_woken(&TimingWheel::new(), waker).await });
 }
 
 #[test]

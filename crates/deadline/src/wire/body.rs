@@ -3,11 +3,13 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::header::Header;
-use super::status::trailers;
+use super::status::Status;
 use super::told::{Outcome, Request};
 use super::{BoxError, Error, failed};
 use crate::deadline::Deadline;
@@ -24,8 +26,7 @@ pin_project! {
         // `None` once it has ended.
         #[pin]
         body: Option<B>,
-        // `None` without a deadline.
-        under: Option<Under>,
+        under: Under,
         is_grpc: bool,
         // What a server's layer is told.
         request: Option<Request>,
@@ -38,19 +39,30 @@ impl<B> InTime<B> {
     ///
     /// The connection polls such a body in a task of its own, which has no current deadline.
     pub fn new(deadline: &Deadline, body: B) -> Self {
-        Self { body: Some(body), under: Some(Under::of(deadline)), is_grpc: false, request: None }
+        Self { body: Some(body), under: Under::new(Some(deadline), None), is_grpc: false, request: None }
     }
 
-    /// For a response.
-    pub(super) fn response(deadline: Option<&Deadline>, header: &Header, body: Option<B>) -> Self {
-        let is_grpc = *header == Header::Grpc;
-        Self { body, under: deadline.map(Under::of), is_grpc, request: None }
+    /// For a response. Tells of `request` when the body is over.
+    pub(super) fn response(
+        deadline: Option<&Deadline>,
+        header: &Header,
+        body: Option<B>,
+        request: Option<Request>,
+    ) -> Self {
+        Self { body, under: Under::new(deadline, None), is_grpc: *header == Header::Grpc, request }
     }
 
-    /// Tells of `request` when this is over.
-    pub(super) fn telling(mut self, request: Request) -> Self {
-        self.request = Some(request);
-        self
+    /// The answer to a request that has no other.
+    pub(super) fn answer(header: &Header, status: &Status) -> Response<Self> {
+        let mut response = Response::new(Self::response(None, header, None, None));
+        match header {
+            Header::Grpc => {
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+                status.write(response.headers_mut());
+            }
+            Header::Millis(_) => *response.status_mut() = status.http,
+        }
+        response
     }
 }
 
@@ -65,21 +77,15 @@ where
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, Error>>> {
         let mut this = self.project();
         let Some(mut body) = this.body.as_mut().as_pin_mut() else { return Poll::Ready(None) };
-        let polled = match this.under {
-            None => Ok(ready!(body.as_mut().poll_frame(cx))),
-            // A body that always has something ends all the same.
-            Some(under) => match under.end() {
-                Some(ended) => Err(ended),
-                None => {
-                    let polled = ready!(under.poll(cx, |cx| body.as_mut().poll_frame(cx)));
-                    // What breaks off when time is up does so for that reason, as when a request's body resets the stream.
-                    let breaks_off =
-                        matches!(polled, Ok(Some(Err(_)))) || *this.is_grpc && matches!(polled, Ok(None));
-                    under.end().filter(|_| breaks_off).map_or(polled, Err)
-                }
-            },
+        // A body that always has something ends all the same.
+        let polled = match this.under.end() {
+            Some(ended) => Err(ended),
+            None => ready!(this.under.poll(cx, |cx| body.as_mut().poll_frame(cx))),
         };
-        let (outcome, frame) = match polled {
+        // What breaks off when time is up does so for that reason, as when a request's body resets the stream.
+        let breaks_off = matches!(polled, Ok(Some(Err(_)))) || *this.is_grpc && matches!(polled, Ok(None));
+        let ended = breaks_off.then(|| this.under.end()).flatten();
+        let (outcome, frame) = match ended.map_or(polled, Err) {
             Ok(Some(Ok(frame))) if !frame.is_trailers() && !body.is_end_stream() => {
                 return Poll::Ready(Some(Ok(frame)));
             }
@@ -87,7 +93,9 @@ where
             Ok(Some(Err(error))) => (Outcome::Failed, Some(Err(failed(error)))),
             Ok(None) => (Outcome::Answered, None),
             Err(ended) if *this.is_grpc => {
-                (Outcome::Ended(ended), Some(Ok(Frame::trailers(trailers(ended)))))
+                let mut trailers = HeaderMap::new();
+                Status::from(ended).write(&mut trailers);
+                (Outcome::Ended(ended), Some(Ok(Frame::trailers(trailers))))
             }
             Err(ended) => (Outcome::Ended(ended), Some(Err(Error::Ended(ended)))),
         };

@@ -10,10 +10,10 @@ use tower_service::Service;
 
 use super::body::InTime;
 use super::header::Header;
-use super::status;
 use super::{BoxError, BoxFuture, Error, failed};
 use crate::deadline::Deadline;
 use crate::ended::Ended;
+use crate::run::Run;
 
 /// Sends the time that the [current](Deadline::current) deadline has left, and ends the call and the response's body with it.
 ///
@@ -57,7 +57,7 @@ impl<S> Layer<S> for ClientLayer {
 /// What a caller is told: a status of gRPC, or an error.
 fn answer<R>(header: &Header, ended: Ended) -> Result<Response<InTime<R>>, Error> {
     match header {
-        Header::Grpc => Ok(status::ended(header, ended)),
+        Header::Grpc => Ok(InTime::answer(header, &ended.into())),
         Header::Millis(_) => Err(Error::Ended(ended)),
     }
 }
@@ -105,13 +105,9 @@ where
         }
         let call = self.inner.call(request);
         Box::pin(async move {
-            let answered = match &deadline {
-                Some(deadline) => deadline.run(call).await,
-                None => Ok(call.await),
-            };
-            match answered {
+            match Run::new(deadline.as_ref(), None, call).await {
                 Ok(Ok(response)) => {
-                    Ok(response.map(|body| InTime::response(deadline.as_ref(), &header, Some(body))))
+                    Ok(response.map(|body| InTime::response(deadline.as_ref(), &header, Some(body), None)))
                 }
                 // What fails when time is up does so for that reason, as when the request's body resets the stream.
                 Ok(Err(error)) => {

@@ -36,21 +36,18 @@ impl Header {
     /// The time in the headers, if there is one, and of several the least; as the error, what is wrong with one.
     pub(super) fn read(&self, headers: &HeaderMap) -> Result<Option<Duration>, String> {
         let name = self.name();
-        let mut least = None;
-        for value in headers.get_all(&name) {
-            let text = value.to_str().unwrap_or_default();
-            let Some(time) = self.parse(text) else {
+        let times = headers.get_all(&name).iter().map(|value| {
+            self.parse(value.to_str().unwrap_or_default()).ok_or_else(|| {
                 let allowed = match self {
                     Self::Grpc => "one to eight digits and a unit of H, M, S, m, u, n",
                     Self::Millis(_) => "a whole number of milliseconds",
                 };
                 let given = &value.as_bytes()[..value.len().min(REPEATED)];
                 let rest = if value.len() > REPEATED { "..." } else { "" };
-                return Err(format!("{name} takes {allowed}, got \"{}\"{rest}", given.escape_ascii()));
-            };
-            least = Some(least.map_or(time, |least: Duration| least.min(time)));
-        }
-        Ok(least)
+                format!("{name} takes {allowed}, got \"{}\"{rest}", given.escape_ascii())
+            })
+        });
+        times.reduce(|one, other| Ok(one?.min(other?))).transpose()
     }
 
     /// Writes what is `left`, or a lesser time that is there already. Rounds down, so that the callee ends first. Returns

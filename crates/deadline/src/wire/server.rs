@@ -1,6 +1,5 @@
 //! [`ServerLayer`]: gives each request the deadline that its caller sent.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,19 +15,20 @@ use tower_service::Service;
 use super::BoxFuture;
 use super::body::InTime;
 use super::header::Header;
-use super::status::{self, UNREADABLE, answer};
+use super::status::Status;
 use super::told::{self, Callback, Outcome, Report};
 use crate::deadline::{Deadline, DeadlineExt};
 
 /// Gives each request the deadline that its caller sent.
 ///
 /// The deadline is [current](Deadline::current) in the handler and while the response's body is polled, and stands in the
-/// request's extensions. It runs from when the request comes in: waiting for the service to be ready counts. When it ends,
-/// the handler is dropped and the caller is answered; a response that has begun [ends](InTime). When the caller hangs up, the
-/// deadline is cancelled, and with it all that [runs](Deadline::run_current) under it in other tasks; so it is when the
-/// handler panics. Unlike in Go, an answer cancels nothing: tasks under the deadline go on until it passes. A request that
-/// comes too late is answered without a call of the handler. Within a current deadline, such as that of another layer round this
-/// one, the request's is a child of it.
+/// request's extensions. It runs from when the request comes in: waiting for the service to be ready counts. If a deadline is
+/// current already, such as that of another layer round this one, the request's is a child of it.
+///
+/// When the deadline ends, the handler is dropped and the caller is answered. A response that has begun [ends](InTime). A
+/// request that comes too late is answered without a call of the handler. When the caller hangs up or the handler panics, the
+/// deadline is cancelled, and with it all that [runs](Deadline::run_current) under it in other tasks. Unlike in Go, an answer
+/// cancels nothing: tasks under the deadline go on until it passes.
 ///
 /// | answer | [`Header::Grpc`] | [`Header::Millis`] |
 /// |---|---|---|
@@ -57,7 +57,7 @@ use crate::deadline::{Deadline, DeadlineExt};
 /// # let _ = tower::ServiceExt::oneshot(service, Request::new(String::new())).await;
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put round a service"]
 pub struct ServerLayer {
     wheel: TimingWheel,
@@ -83,24 +83,16 @@ impl ServerLayer {
     ///
     /// It runs in the task that polls the response or drops it.
     pub fn on_end(mut self, callback: impl Fn(&Report) + Send + Sync + 'static) -> Self {
-        self.callback = Some(Arc::new(callback));
+        self.callback = Some(Callback(Arc::new(callback)));
         self
     }
 
-    /// The deadline of a request that comes in now; as the error, how its header is wrong.
-    fn deadline(&self, headers: &HeaderMap) -> Result<Deadline, String> {
+    /// A request that comes in now; as the error, how its header is wrong.
+    fn begin(&self, headers: &HeaderMap) -> Result<told::Request, String> {
         let left = self.header.read(headers)?.unwrap_or(Duration::MAX).min(self.most);
-        Ok(match Deadline::current() {
-            Some(current) => current.child_in(left),
-            None => self.wheel.deadline_in(left),
-        })
-    }
-}
-
-impl fmt::Debug for ServerLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel: _, header, most, callback: _ } = self;
-        f.debug_struct("ServerLayer").field("header", header).field("most", most).finish_non_exhaustive()
+        let current = Deadline::current();
+        let deadline = current.map_or_else(|| self.wheel.deadline_in(left), |it| it.child_in(left));
+        Ok(told::Request::new(deadline, self.callback.clone()))
     }
 }
 
@@ -138,15 +130,14 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let (layer, mut inner) = (self.layer.clone(), self.inner.clone());
         // Here, not at the first poll: the time runs from now on.
-        let deadline = layer.deadline(request.headers());
-        let begun =
-            deadline.map(|deadline| (told::Request::new(&deadline, layer.callback.as_ref()), deadline));
+        let begun = layer.begin(request.headers());
         Box::pin(async move {
             let header = &layer.header;
-            let (told, deadline) = match begun {
-                Ok(begun) => begun,
-                Err(unreadable) => return Ok(answer(header, UNREADABLE, &unreadable)),
+            let told = match begun {
+                Ok(told) => told,
+                Err(message) => return Ok(InTime::answer(header, &Status::unreadable(message))),
             };
+            let deadline = told.deadline.clone();
             let is_head = request.method() == Method::HEAD;
             request.extensions_mut().insert(deadline.clone());
             let handle = async {
@@ -159,17 +150,14 @@ where
                 Some(ended) => Poll::Ready(Err(ended)),
                 None => run.as_mut().poll(cx),
             };
-            let answered = poll_fn(poll).await;
-            match answered {
+            match poll_fn(poll).await {
                 Ok(Ok(response)) => Ok(response.map(|body| {
+                    let mut told = Some(told);
                     // Nobody polls what is empty.
-                    let is_over = is_head || body.is_end_stream();
-                    let body = InTime::response(Some(&deadline), header, Some(body));
-                    if is_over {
+                    if let Some(told) = told.take_if(|_| is_head || body.is_end_stream()) {
                         told.over(Outcome::Answered);
-                        return body;
                     }
-                    body.telling(told)
+                    InTime::response(Some(&deadline), header, Some(body), told)
                 })),
                 Ok(Err(error)) => {
                     told.over(Outcome::Failed);
@@ -177,7 +165,7 @@ where
                 }
                 Err(ended) => {
                     told.over(Outcome::Ended(ended));
-                    Ok(status::ended(header, ended))
+                    Ok(InTime::answer(header, &ended.into()))
                 }
             }
         })

@@ -36,19 +36,30 @@ pub enum Outcome {
     HungUp,
 }
 
-pub(super) type Callback = Arc<dyn Fn(&Report) + Send + Sync>;
+#[derive(Clone)]
+pub(super) struct Callback(pub(super) Arc<dyn Fn(&Report) + Send + Sync>);
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callback")
+    }
+}
 
 /// A request that is not over. Where it is dropped, the caller has gone or the handler panics, and its deadline is cancelled.
+#[derive(Debug)]
 pub(super) struct Request {
-    deadline: Deadline,
-    told: Option<(Callback, Instant, Option<Duration>)>,
+    pub(super) deadline: Deadline,
+    callback: Option<Callback>,
+    begun: Instant,
+    limit: Option<Duration>,
     outcome: Outcome,
 }
 
 impl Request {
-    pub(super) fn new(deadline: &Deadline, callback: Option<&Callback>) -> Self {
-        let told = callback.map(|it| (it.clone(), deadline.wheel().current_time(), deadline.remaining()));
-        Self { deadline: deadline.clone(), told, outcome: Outcome::HungUp }
+    pub(super) fn new(deadline: Deadline, callback: Option<Callback>) -> Self {
+        let begun = deadline.wheel().current_time();
+        let limit = deadline.instant().map(|instant| instant.saturating_duration_since(begun));
+        Self { deadline, callback, begun, limit, outcome: Outcome::HungUp }
     }
 
     pub(super) fn over(mut self, outcome: Outcome) {
@@ -64,15 +75,9 @@ impl Drop for Request {
                 self.outcome = Outcome::Failed;
             }
         }
-        if let Some((callback, begun, limit)) = self.told.take() {
-            let used = self.deadline.wheel().current_time().saturating_duration_since(begun);
-            callback(&Report { outcome: self.outcome, used, limit });
+        if let Some(Callback(callback)) = &self.callback {
+            let used = self.deadline.wheel().current_time().saturating_duration_since(self.begun);
+            callback(&Report { outcome: self.outcome, used, limit: self.limit });
         }
-    }
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.deadline.fmt(f)
     }
 }

@@ -79,6 +79,16 @@ async fn how_a_deadline_ended_stays_though_its_parent_ends_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_parent_by_whose_time_a_child_was_seen_to_end_does_not_end_otherwise() {
+    let parent = TimingWheel::new().deadline_in(ms(50));
+    let child = parent.child();
+    advance(ms(60)).await;
+    assert_eq!(child.end(), Some(Ended::Passed));
+    parent.token().cancel();
+    assert_eq!((parent.end(), parent.child().end()), (Some(Ended::Passed), Some(Ended::Passed)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_limit_begins_when_its_future_is_first_found_pending() {
     let deadline = TimingWheel::new().deadline_in(ms(1000));
     let call = deadline.run_within(ms(20), pending::<()>());

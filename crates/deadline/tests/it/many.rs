@@ -4,7 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -139,6 +139,30 @@ async fn a_future_hears_a_cancel_after_another_one_under_the_same_deadline_is_ov
     assert!(first.is_woken() && second.is_woken() && task.is_woken());
     assert!(first.poll().is_ready() && second.poll().is_ready());
     task.enter(|cx, _| assert!(last.as_mut().poll(cx).is_ready()));
+}
+
+/// As the waker of a task does that holds a future under the deadline.
+#[tokio::test(start_paused = true)]
+async fn a_waker_may_look_at_the_deadline_as_it_is_dropped() {
+    struct Looks(Deadline, Arc<AtomicUsize>);
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            assert!(self.0.child().remaining().is_some());
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let (request, looks) = (TimingWheel::new().deadline_in(ms(60_000)), Arc::new(AtomicUsize::new(0)));
+    let mut first = Box::pin(request.run(pending::<()>()));
+    let waker = Waker::from(Arc::new(Looks(request.clone(), looks.clone())));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let second = pending_once(request.run(pending::<()>()));
+    drop((first, waker));
+    assert_eq!(looks.load(Ordering::Relaxed), 0, "what heard a cancel for it is kept");
+    drop(second);
+    assert_eq!(looks.load(Ordering::Relaxed), 1);
 }
 
 /// The outer one is of a child, whose cancel says nothing about the parent; and then of the parent.

@@ -1,7 +1,7 @@
 //! A pool of connections, and statements on it. Each statement is a transaction of its own. Some do nothing if they arrive too
 //! late.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,89 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Row, Socket};
 
 use super::options::Schema;
-use super::{Inner, PostgresError, PostgresOptions, Result, convert, only};
+use super::{InTransaction, Inner, PostgresError, PostgresOptions, Result, convert};
 use crate::store::Owner;
 
-/// A parameter with its type. So no statement has to be prepared, and a pooler may change the connection after each.
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+/// A parameter, which tells its type. So no statement has to be prepared, and a pooler may change the connection after each.
+pub(super) trait Parameter: Sync {
+    fn typed(&self) -> (&(dyn ToSql + Sync), Type);
+}
+
+macro_rules! parameters {
+    ($($one:ty, $many:ty: $type:ident;)*) => {
+        $(
+            impl Parameter for $one {
+                fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+                    (self, Type::$type)
+                }
+            }
+
+            impl Parameter for $many {
+                fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+                    (self, Type::$type)
+                }
+            }
+        )*
+    };
+}
+
+parameters! {
+    bool, Option<bool>: BOOL;
+    i32, Option<i32>: INT4;
+    i64, Option<i64>: INT8;
+    f32, Option<f32>: FLOAT4;
+    &str, Option<&str>: TEXT;
+    String, Option<String>: TEXT;
+    &[u8], Option<&[u8]>: BYTEA;
+    Vec<bool>, Vec<Option<bool>>: BOOL_ARRAY;
+    Vec<i32>, Vec<Option<i32>>: INT4_ARRAY;
+    Vec<i64>, Vec<Option<i64>>: INT8_ARRAY;
+    Vec<&str>, Vec<Option<&str>>: TEXT_ARRAY;
+    Vec<String>, Vec<Option<String>>: TEXT_ARRAY;
+    Vec<&[u8]>, Vec<Option<&[u8]>>: BYTEA_ARRAY;
+}
+
+/// Where statements are sent: to the pool, each as a transaction of its own, or in a transaction of the user's.
+pub(super) trait Sends: Sync {
+    fn ask(
+        &self,
+        statement: &str,
+        parameters: &[&dyn Parameter],
+    ) -> impl Future<Output = Result<Vec<Row>>> + Send;
+
+    /// The first row of an answer that has one.
+    fn ask_one(
+        &self,
+        statement: &str,
+        parameters: &[&dyn Parameter],
+    ) -> impl Future<Output = Result<Row>> + Send {
+        async move {
+            let rows = self.ask(statement, parameters).await?;
+            rows.into_iter().next().ok_or_else(|| PostgresError::Corrupt("no answer".into()))
+        }
+    }
+}
+
+impl Sends for Connections {
+    async fn ask(&self, statement: &str, parameters: &[&dyn Parameter]) -> Result<Vec<Row>> {
+        self.within(self.timeout).ask(statement, parameters).await
+    }
+}
+
+/// A pool, and how long its statements may take.
+pub(super) struct Within<'a> {
+    connections: &'a Connections,
+    pool: &'a Pool,
+    limit: Duration,
+}
+
+impl Sends for InTransaction<'_> {
+    async fn ask(&self, statement: &str, parameters: &[&dyn Parameter]) -> Result<Vec<Row>> {
+        let statement = self.store.0.connections.schema.of(statement);
+        let typed: Vec<_> = parameters.iter().map(|parameter| parameter.typed()).collect();
+        Ok(self.transaction.query_typed(&statement, &typed).await?)
+    }
+}
 
 /// How many times a statement is tried that conflicts with another one.
 const TRIES: u32 = 5;
@@ -118,59 +196,14 @@ impl Connections {
         Ok(Self { pool, of_lease, cancel, schema: schema.clone(), timeout: *timeout, listen, address })
     }
 
-    /// One statement.
-    pub(super) async fn ask(&self, statement: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
-        self.ask_within(self.timeout, statement, parameters).await
+    /// The pool for calls, with another limit.
+    pub(super) fn within(&self, limit: Duration) -> Within<'_> {
+        Within { connections: self, pool: &self.pool, limit }
     }
 
-    pub(super) async fn ask_within(
-        &self,
-        limit: Duration,
-        statement: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
-        self.ask_on(&self.pool, limit, statement, parameters).await
-    }
-
-    /// One statement on the connection for the lease.
-    pub(super) async fn ask_for_lease(
-        &self,
-        limit: Duration,
-        statement: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
-        self.ask_on(&self.of_lease, limit, statement, parameters).await
-    }
-
-    /// The limit counts from when there is a connection, for which the call waits as long at the most.
-    async fn ask_on(
-        &self,
-        pool: &Pool,
-        limit: Duration,
-        statement: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
-        let (statement, mut tries) = (self.schema.of(statement), 1);
-        loop {
-            let timed_out = |_| PostgresError::TimedOut(limit);
-            let object = timeout(limit, self.get_from(pool)).await.map_err(timed_out)??;
-            let mut taken = Taken { object: Some(object), cancel: Arc::clone(&self.cancel) };
-            let Some(client) = &taken.object else { unreachable!("it was put in") };
-            let asked = timeout(limit, client.query_typed(&statement, parameters)).await;
-            let answer = asked.map_err(timed_out)?.map_err(PostgresError::from);
-            let object = taken.object.take();
-            if answer.as_ref().is_err_and(PostgresError::is_read_only) {
-                // Another server may have taken over: the next call looks for it.
-                drop(object.map(Object::take));
-            }
-            match answer {
-                Err::<_, PostgresError>(error) if error.is_conflict() && tries < TRIES => {
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
-                    tries += 1;
-                }
-                answer => return answer,
-            }
-        }
+    /// The connection for the lease.
+    pub(super) fn for_lease(&self, limit: Duration) -> Within<'_> {
+        Within { connections: self, pool: &self.of_lease, limit }
     }
 
     pub(super) async fn get(&self) -> Result<Object> {
@@ -190,6 +223,35 @@ impl Connections {
         let (client, hears) = timeout(self.timeout, (self.listen)()).await.map_err(timed_out)??;
         timeout(self.timeout, client.batch_execute(&listen)).await.map_err(timed_out)??;
         Ok((client, hears))
+    }
+}
+
+impl Sends for Within<'_> {
+    /// The limit counts from when there is a connection, for which the call waits as long at the most.
+    async fn ask(&self, statement: &str, parameters: &[&dyn Parameter]) -> Result<Vec<Row>> {
+        let Self { connections, pool, limit } = *self;
+        let (statement, mut tries) = (connections.schema.of(statement), 1);
+        let parameters: Vec<_> = parameters.iter().map(|parameter| parameter.typed()).collect();
+        loop {
+            let timed_out = |_| PostgresError::TimedOut(limit);
+            let object = timeout(limit, connections.get_from(pool)).await.map_err(timed_out)??;
+            let mut taken = Taken { object: Some(object), cancel: Arc::clone(&connections.cancel) };
+            let Some(client) = &taken.object else { unreachable!("it was put in") };
+            let asked = timeout(limit, client.query_typed(&statement, &parameters)).await;
+            let answer = asked.map_err(timed_out)?.map_err(PostgresError::from);
+            let object = taken.object.take();
+            if answer.as_ref().is_err_and(PostgresError::is_read_only) {
+                // Another server may have taken over: the next call looks for it.
+                drop(object.map(Object::take));
+            }
+            match answer {
+                Err::<_, PostgresError>(error) if error.is_conflict() && tries < TRIES => {
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
     }
 }
 
@@ -222,13 +284,13 @@ impl Inner {
         &self,
         owner: Owner,
         statement: &str,
-        parameters: &[Parameter<'_>],
+        parameters: &[&dyn Parameter],
     ) -> Result<Vec<Row>> {
         match self.ask_until(owner, statement, parameters).await {
             Err(error) if error.is_too_late() => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
-                let rows = self.connections.ask(clock, &[]).await?;
-                self.owned.set_clock(owner.epoch, convert::get(only(&rows)?, "now_us")?);
+                let row = self.connections.ask_one(clock, &[]).await?;
+                self.owned.set_clock(owner.epoch, convert::get(&row, "now_us")?);
                 self.ask_until(owner, statement, parameters).await
             }
             answer => answer,
@@ -239,12 +301,10 @@ impl Inner {
         &self,
         owner: Owner,
         statement: &str,
-        parameters: &[Parameter<'_>],
+        parameters: &[&dyn Parameter],
     ) -> Result<Vec<Row>> {
         // Twice: the call may wait for a connection.
         let until = self.owned.valid_until_us(owner.epoch, self.options.timeout.saturating_mul(2));
-        let mut all = parameters.to_vec();
-        all.push((&until, Type::INT8));
-        self.connections.ask(statement, &all).await
+        self.connections.ask(statement, &[parameters, &[&until as &dyn Parameter]].concat()).await
     }
 }

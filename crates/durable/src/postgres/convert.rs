@@ -1,12 +1,11 @@
 //! Converts timers to parameters, and rows to timers.
 
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::types::FromSql;
 
-use super::connections::Parameter;
 use super::{PostgresError, Result};
 use crate::id::{Place, TimerId, timestamp};
-use crate::store::{Failure, Near, Series, SeriesError, State, Stored, Times};
+use crate::store::{Buried, Failure, Near, Series, SeriesError, State, Stored, Times};
 
 /// A number with the sign of the database. [`Store::check`](crate::store::Store::check) refuses numbers from 2^63 on, so a stored
 /// one is never negative.
@@ -25,6 +24,11 @@ pub(super) fn id(first: i64, number: i64) -> TimerId {
 
 pub(super) fn near(due_ms: i64, first: i64, number: i64) -> Near {
     Near { due_ms, id: id(first, number) }
+}
+
+/// The timer that an answer of a function names.
+pub(super) fn named(row: &Row) -> Result<Near> {
+    Ok(near(get(row, "due")?, get(row, "first")?, get(row, "num")?))
 }
 
 pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T> {
@@ -129,38 +133,41 @@ pub(super) fn unknown(call: &str, answer: i32) -> PostgresError {
     PostgresError::Corrupt(format!("{call} was answered {answer}"))
 }
 
-/// The places of a batch of timers, a column each.
-#[derive(Default)]
-pub(super) struct Places {
-    dues: Vec<i64>,
-    numbers: Vec<i64>,
-    firsts: Vec<i64>,
-}
-
-impl Places {
-    pub(super) fn of(nears: impl Iterator<Item = Near>) -> Self {
-        let mut places = Self::default();
-        for near in nears {
-            places.dues.push(near.due_ms);
-            places.numbers.push(number(near.id));
-            places.firsts.push(near.id.due_ms);
-        }
-        places
+/// The due times, numbers and first due times of a batch of timers.
+pub(super) fn places(nears: impl Iterator<Item = Near>) -> [Vec<i64>; 3] {
+    let mut places = [const { Vec::new() }; 3];
+    for near in nears {
+        let of_one = [near.due_ms, number(near.id), near.id.due_ms];
+        places.iter_mut().zip(of_one).for_each(|(column, of_one)| column.push(of_one));
     }
-
-    pub(super) fn parameters(&self) -> [Parameter<'_>; 3] {
-        [(&self.dues, Type::INT8_ARRAY), (&self.numbers, Type::INT8_ARRAY), (&self.firsts, Type::INT8_ARRAY)]
-    }
+    places
 }
 
 /// A row of the timers.
 pub(super) fn standing(row: &Row) -> Result<Stored> {
     let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
-    let state = match get::<Option<i64>>(row, "begun_by")? {
-        None => State::Stored,
-        Some(epoch) => {
-            State::Begun { epoch: epoch.cast_unsigned(), attempt: attempts(get(row, "attempts")?) }
-        }
+    let state = state(row, get(row, "begun_by")?)?;
+    stored(row, timer, state)
+}
+
+/// A row of the buried ones.
+pub(super) fn buried(row: &Row) -> Result<Stored> {
+    let id = id(get(row, "first_ms")?, get(row, "number")?);
+    stored(row, id.into(), State::Buried(Buried { reason: get(row, "reason")? }))
+}
+
+/// A row of the ended ones.
+pub(super) fn ended(row: &Row) -> Result<Stored> {
+    let timer = near(get(row, "was_due_ms")?, get(row, "first_ms")?, get(row, "number")?);
+    let (reason, begun_by): (Option<String>, Option<i64>) = (get(row, "reason")?, get(row, "begun_by")?);
+    let state = match (reason, begun_by) {
+        (Some(reason), _) => State::Buried(Buried { reason }),
+        (None, begun_by) => state(row, begun_by)?,
     };
     stored(row, timer, state)
+}
+
+fn state(row: &Row, begun_by: Option<i64>) -> Result<State> {
+    let Some(epoch) = begun_by else { return Ok(State::Stored) };
+    Ok(State::Begun { epoch: epoch.cast_unsigned(), attempt: attempts(get(row, "attempts")?) })
 }

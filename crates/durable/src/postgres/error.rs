@@ -60,9 +60,14 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
+    /// Whether the database has refused the call with one of these codes.
+    fn has_code(&self, codes: &[SqlState]) -> bool {
+        matches!(self, Self::Client(error) if error.code().is_some_and(|code| codes.contains(code)))
+    }
+
     /// Whether the database refused a statement that came after the time that was set for it: a code of the tables' own.
     pub(super) fn is_too_late(&self) -> bool {
-        matches!(self, Self::Client(error) if error.code().is_some_and(|code| code.code() == TOO_LATE))
+        self.has_code(&[SqlState::from_code(TOO_LATE)])
     }
 
     pub(super) fn is_transient(&self) -> bool {
@@ -85,23 +90,22 @@ impl PostgresError {
 
     /// Whether the statement waited too long for a lock, and did nothing.
     pub(crate) fn is_locked(&self) -> bool {
-        matches!(self, Self::Client(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
+        self.has_code(&[SqlState::LOCK_NOT_AVAILABLE])
     }
 
     /// Whether the functions are of another format.
     pub(super) fn is_unknown_function(&self) -> bool {
-        matches!(self, Self::Client(error) if error.code() == Some(&SqlState::UNDEFINED_FUNCTION))
+        self.has_code(&[SqlState::UNDEFINED_FUNCTION])
     }
 
     /// Whether the connection is of no use: its server only reads.
     pub(super) fn is_read_only(&self) -> bool {
-        matches!(self, Self::Client(error) if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION))
+        self.has_code(&[SqlState::READ_ONLY_SQL_TRANSACTION])
     }
 
     /// Whether nothing of the statement was done, and the same one may succeed now.
     pub(super) fn is_conflict(&self) -> bool {
-        let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
-        matches!(self, Self::Client(error) if error.code().is_some_and(|code| conflicts.contains(code)))
+        self.has_code(&[SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE])
     }
 }
 

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::types::Type;
 
 use super::Inner;
-use super::connections::Listening;
+use super::connections::{Listening, Sends};
 use super::membership::{GIVE_BACK, SOON_MS};
 use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
@@ -214,7 +213,7 @@ impl Inner {
         };
         let statement = "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
         // If this fails, a scan finds the timers.
-        drop(self.connections.ask(statement, &[(&notes, Type::TEXT_ARRAY)]).await);
+        drop(self.connections.ask(statement, &[&notes]).await);
         true
     }
 }

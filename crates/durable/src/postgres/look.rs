@@ -1,21 +1,22 @@
 //! Looks at timers by a filter, acts on many of them, and pauses. The state of a timer is reckoned by `phase_of` in
 //! `sql/migration_3.sql`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use super::changes::name;
-use super::connections::{Connections, Parameter};
+use super::connections::{Parameter, Sends};
 use super::convert::{
-    attempts, column, get, id, last_number, near, number, readable, standing, stored, unknown,
+    attempts, buried, column, ended, get, id, last_number, named, near, number, readable, standing, unknown,
 };
-use super::{Inner, PostgresError, Result};
-use crate::id::{Place, TimerId, millis};
+use super::{Inner, Result};
+use crate::id::{Place, millis};
 use crate::store::{
-    Buried, Cursor, Effects, Filter, Histories, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked,
-    Shown, State, Stored, Tally,
+    Cursor, Effects, Filter, Histories, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown,
+    Sight, Stored, Tally,
 };
 
 /// What decides about phases, once for a statement.
@@ -25,8 +26,6 @@ const KNOWN: &str = "with known as ( \
             (select paused from timingwheel.format) as paused, timingwheel.now_ms() as now \
     )";
 
-const NEWEST: &str = "order by ended_ms desc limit 100";
-
 const PHASE_OF: &str =
     "timingwheel.phase_of(begun_by, attempts, due_ms, kind, k.now, k.alive, k.handled, k.paused)";
 
@@ -35,60 +34,45 @@ const PHASE_OF: &str =
 /// Some timers of each shard are looked at, in the order of the index. Of a shard that has more the last one bounds the page, as
 /// others may follow it: `is_bound`.
 fn statement(part: Part, by_key: Option<bool>) -> String {
-    let (all, of_each) =
-        ("select * from timingwheel.timers where", "row_number() over (order by due_ms, number)");
-    let (source, phase, at) = match (part, by_key) {
-        (Part::Ended, by_key) => {
-            let of = "select m.*, m.ended_ms as due_ms, false as ending, 0 as version";
-            let source = match by_key {
-                None => format!(
-                    "select e.* from (select key as kind from timingwheel.format f, jsonb_object_keys(f.histories) key \
-                        where $5::text is null or key = $5) k cross join lateral ( \
-                        {of}, row_number() over (order by ended_ms, number) = $10 as is_full from timingwheel.ended m \
-                        where m.kind = k.kind and (ended_ms, number) > ($1, $2) and ended_ms < $4 \
-                        order by m.kind, ended_ms, number limit $10) e"
-                ),
-                Some(true) => {
-                    format!("{of}, false as is_full from timingwheel.ended m where key = $8 {NEWEST}")
-                }
-                Some(false) => format!(
-                    "{of}, false as is_full from timingwheel.ended m where number = $2 and first_ms = $1 {NEWEST}"
-                ),
-            };
-            (source, "s.how", "s.ended_ms")
+    let (table, columns, phase, at) = match part {
+        Part::Ended => {
+            ("ended", "*, ended_ms as due_ms, false as ending, 0 as version", "s.how", "s.ended_ms")
         }
-        (Part::Buried, by_key) => {
-            let source = match by_key {
-                None => "(first_ms, number) > ($1, $2) order by first_ms, number limit $10",
-                Some(true) => "key = $8",
-                Some(false) => "first_ms = $1 and number = $2",
-            };
-            let source = format!(
-                "select b.*, row_number() over (order by due_ms, number) = $10 as is_full from ( \
-                    select *, first_ms as due_ms, null::bigint as begun_by from timingwheel.buried where {source}) b"
-            );
-            (source, "'buried'", "coalesce(buried_ms, first_ms)")
+        Part::Buried => {
+            let columns = "*, first_ms as due_ms, null::bigint as begun_by";
+            ("buried", columns, "'buried'", "coalesce(buried_ms, first_ms)")
         }
-        (_, None) => {
-            let source = format!(
-                "select t.* from timingwheel.shards s cross join lateral ( \
-                    select m.*, {of_each} = $10 as is_full from timingwheel.timers m \
-                    where shard = s.shard and (due_ms, number) > ($1, $2) and due_ms < $4 \
-                    order by shard, due_ms, number limit $10 \
-                ) t"
-            );
-            (source, PHASE_OF, "s.due_ms")
-        }
-        (_, Some(true)) => {
-            (format!("select *, false as is_full from ({all} key = $8) m"), PHASE_OF, "s.due_ms")
-        }
-        (_, Some(false)) => {
-            let source = format!(
-                "select *, false as is_full from ({all} shard = timingwheel.shard_of($2) and number = $2 \
-                    and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms)) m"
-            );
-            (source, PHASE_OF, "s.due_ms")
-        }
+        Part::Standing | Part::Damaged => ("timers", "*", PHASE_OF, "s.due_ms"),
+    };
+    let order = if part == Part::Ended { "order by ended_ms desc limit 100" } else { "" };
+    let source = match (by_key, part) {
+        (Some(true), _) => format!(
+            "select {columns}, false as is_full from timingwheel.{table} where key = $8 {order}"
+        ),
+        (Some(false), Part::Ended | Part::Buried) => format!(
+            "select {columns}, false as is_full from timingwheel.{table} where number = $2 and first_ms = $1 {order}"
+        ),
+        (Some(false), _) => "select *, false as is_full from timingwheel.timers \
+            where shard = timingwheel.shard_of($2) and number = $2 and first_ms = $1 \
+                and (due_ms = $1 or due_ms <> first_ms)"
+            .to_owned(),
+        (None, Part::Ended) => format!(
+            "select e.* from (select key as kind from timingwheel.format f, jsonb_object_keys(f.histories) key \
+                where $5::text is null or key = $5) k cross join lateral ( \
+                select {columns}, row_number() over (order by ended_ms, number) = $10 as is_full \
+                from timingwheel.ended where kind = k.kind and (ended_ms, number) > ($1, $2) and ended_ms < $4 \
+                order by kind, ended_ms, number limit $10) e"
+        ),
+        (None, Part::Buried) => format!(
+            "select {columns}, row_number() over (order by first_ms, number) = $10 as is_full \
+                from timingwheel.buried where (first_ms, number) > ($1, $2) order by first_ms, number limit $10"
+        ),
+        (None, _) => "select t.* from timingwheel.shards s cross join lateral ( \
+                select *, row_number() over (order by due_ms, number) = $10 as is_full from timingwheel.timers \
+                where shard = s.shard and (due_ms, number) > ($1, $2) and due_ms < $4 \
+                order by shard, due_ms, number limit $10 \
+            ) t"
+            .to_owned(),
     };
     format!(
         "{KNOWN}, scanned as materialized ({source}), bound as ( \
@@ -104,224 +88,209 @@ fn statement(part: Part, by_key: Option<bool>) -> String {
     )
 }
 
-/// Which timers, as parameters: of a name, or after a place.
-async fn page(inner: &Inner, filter: &Filter, part: Part, after: Place, limit: usize) -> Result<Vec<Row>> {
-    let (mut due, mut number, mut key) = (after.due_ms, last_number(after), None);
-    if let Some(which) = &filter.which {
-        let (first, of_id, of_key) = name(which);
-        (due, number, key) = (first.unwrap_or(0), of_id.unwrap_or(0), of_key);
-    }
-    let from = filter.from.map_or(i64::MIN, millis);
-    let until = filter.until.map_or(i64::MAX, millis);
-    if part != Part::Buried && filter.which.is_none() && due < from {
-        (due, number) = (from.saturating_sub(1), i64::MAX);
-    }
-    let (kind, prefix) = (filter.kind.as_deref().map(readable), filter.key_prefix.as_deref().map(readable));
-    // Which are damaged is not seen there.
-    let phase = filter.phase.filter(|phase| *phase != Phase::Damaged).map(Phase::name);
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let shards = if part == Part::Buried { 1 } else { i64::from(inner.shards.count()) };
-    // Where all timers are wanted, the page is mostly full with this.
-    let wants_some = kind.is_some() || prefix.is_some() || filter.phase.is_some();
-    let least = (limit.saturating_mul(4) / shards + 4).min(i64::from(PASSED) / shards);
-    let of_each = match part {
-        // Of each kind.
-        Part::Ended if kind.is_none() => i64::from(PASSED) / 8,
-        Part::Ended => i64::from(PASSED),
-        _ if wants_some || part == Part::Buried => i64::from(PASSED) / shards,
-        _ => least,
-    };
-    let parameters: [Parameter<'_>; 10] = [
-        (&due, Type::INT8),
-        (&number, Type::INT8),
-        (&from, Type::INT8),
-        (&until, Type::INT8),
-        (&kind, Type::TEXT),
-        (&prefix, Type::TEXT),
-        (&phase, Type::TEXT),
-        (&key, Type::TEXT),
-        (&limit, Type::INT8),
-        (&of_each, Type::INT8),
-    ];
-    let by_key = filter.which.as_ref().map(|_| key.is_some());
-    inner.connections.ask(&statement(part, by_key), &parameters).await
-}
-
-pub(super) async fn look(inner: &Inner, Look { filter, .. }: &Look) -> Result<Looked> {
-    let mut found = Vec::new();
-    if filter.which.is_some() {
-        // The last time for one that was buried, and is stored again meanwhile.
-        for part in [Part::Standing, Part::Buried, Part::Standing] {
-            if part == Part::Buried || found.is_empty() {
-                for row in &page(inner, filter, part, Place::FIRST, usize::from(PASSED)).await? {
-                    found.push(shown(inner, row, part)?);
-                }
-            }
-        }
-        for row in page(inner, filter, Part::Ended, Place::FIRST, usize::from(PASSED)).await?.iter().rev() {
-            found.push(shown(inner, row, Part::Ended)?);
-        }
-        return Ok((found, None));
-    }
-    let mut start = filter.start();
-    if start.part == Part::Damaged {
-        start.part = Part::Standing;
-    }
-    let mut next = Some(start);
-    while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.limit) {
-        // Those that are damaged stand among the others.
-        let limit =
-            if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.limit - found.len() };
-        let limit = limit.min(PASSED.into());
-        let rows = page(inner, filter, part, after, limit).await?;
-        let mut ends_at = (rows.len() == limit).then_some(after);
-        for row in &rows {
-            let at =
-                Place { due_ms: get(row, "due_ms")?, unique: get::<i64>(row, "number")?.cast_unsigned() };
-            if ends_at.is_some() || get(row, "is_bound")? {
-                ends_at = Some(at);
-            }
-            if get(row, "matches")? {
-                let shown = shown(inner, row, part)?;
-                found.extend(Some(shown).filter(|shown| filter.wants(shown)));
-            }
-        }
-        next = match (ends_at, part, filter.phase) {
-            (Some(after), ..) => return Ok((found, Some(Cursor { part, after }))),
-            (None, Part::Standing, None | Some(Phase::Damaged)) => {
-                Some(Cursor { part: Part::Buried, after: Place::FIRST })
-            }
-            _ => None,
-        };
-    }
-    Ok((found, next))
-}
-
-/// A row that cannot be read is shown as far as it can be.
-fn shown(inner: &Inner, row: &Row, part: Part) -> Result<Shown> {
-    let id = id(get(row, "first_ms")?, get(row, "number")?);
-    let read = match part {
-        Part::Buried => {
-            get(row, "reason").and_then(|reason| stored(row, id.into(), State::Buried(Buried { reason })))
-        }
-        Part::Ended => ended(row, id),
-        _ => standing(row),
-    };
-    let damage = read.as_ref().err().map(ToString::to_string);
-    let phase = get::<String>(row, "phase")?.parse().unwrap_or(Phase::Damaged);
-    let (timer, phase) = match inner.readable(id, read) {
-        Some(timer) => (timer, phase),
-        None => {
-            let mut timer =
-                Stored::from(NewTimer::new(id, get::<String>(row, "kind")?, get::<Vec<u8>>(row, "payload")?));
-            timer.key = get(row, "key")?;
-            timer.timer = near(get(row, "due_ms")?, id.due_ms, number(id));
-            timer.attempts = attempts(get(row, "attempts")?);
-            (timer, Phase::Damaged)
-        }
-    };
-    let mut shown = Shown::new(timer, phase);
-    (shown.instance, shown.damage) =
-        (get(row, if part == Part::Ended { "run_by" } else { "instance" })?, damage);
-    Ok(shown)
-}
-
-fn ended(row: &Row, id: TimerId) -> Result<Stored> {
-    let timer = near(get(row, "was_due_ms")?, id.due_ms, number(id));
-    let (reason, begun_by): (Option<String>, Option<i64>) = (get(row, "reason")?, get(row, "begun_by")?);
-    let state = match (reason, begun_by) {
-        (Some(reason), _) => State::Buried(Buried { reason }),
-        (None, Some(epoch)) => {
-            State::Begun { epoch: epoch.cast_unsigned(), attempt: attempts(get(row, "attempts")?) }
-        }
-        (None, None) => State::Stored,
-    };
-    stored(row, timer, state)
-}
-
 /// Of a table with more pages than this, as many are counted.
 const COUNTED: i64 = 2_000;
 
-/// Counts the rows of some pages that the server picks at random.
-pub(super) async fn tally(connections: &Connections) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for (table, phase) in [("timers", PHASE_OF), ("buried", "'buried'")] {
-        let size = format!(
-            "select pg_relation_size('timingwheel.{table}') / current_setting('block_size')::bigint as pages"
-        );
-        let pages: i64 = get(super::only(&connections.ask(&size, &[]).await?)?, "pages")?;
-        let part = pages.max(COUNTED) / COUNTED;
-        tally.is_estimate |= part > 1;
-        let statement = format!(
-            "{KNOWN} select kind, {phase} as phase, count(*) * $1::bigint as count \
-            from timingwheel.{table} tablesample system (100.0 / $1::bigint), known k group by 1, 2"
-        );
-        for row in &connections.ask(&statement, &[(&part, Type::INT8)]).await? {
-            let phase = get::<String>(row, "phase")?.parse().unwrap_or(Phase::Damaged);
-            let count = get::<i64>(row, "count")?.unsigned_abs();
-            tally.counts.insert((get(row, "kind")?, phase), count);
+impl Inner {
+    /// Which timers, as parameters: of a name, or after a place.
+    async fn page(&self, filter: &Filter, part: Part, after: Place, limit: usize) -> Result<Vec<Row>> {
+        let (mut due, mut number, mut key) = (after.due_ms, last_number(after), None);
+        if let Some(which) = &filter.which {
+            let (first, of_id, of_key) = name(which);
+            (due, number, key) = (first.unwrap_or(0), of_id.unwrap_or(0), of_key);
         }
+        let from = filter.from.map_or(i64::MIN, millis);
+        let until = filter.until.map_or(i64::MAX, millis);
+        if part != Part::Buried && filter.which.is_none() && due < from {
+            (due, number) = (from.saturating_sub(1), i64::MAX);
+        }
+        let (kind, prefix) =
+            (filter.kind.as_deref().map(readable), filter.key_prefix.as_deref().map(readable));
+        // Which are damaged is not seen there.
+        let phase = filter.phase.filter(|phase| *phase != Phase::Damaged).map(Phase::name);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let shards = if part == Part::Buried { 1 } else { i64::from(self.shards.count()) };
+        // Where all timers are wanted, the page is mostly full with this.
+        let wants_some = kind.is_some() || prefix.is_some() || filter.phase.is_some();
+        let least = (limit.saturating_mul(4) / shards + 4).min(i64::from(PASSED) / shards);
+        let of_each = match part {
+            // Of each kind.
+            Part::Ended if kind.is_none() => i64::from(PASSED) / 8,
+            Part::Ended => i64::from(PASSED),
+            _ if wants_some || part == Part::Buried => i64::from(PASSED) / shards,
+            _ => least,
+        };
+        let parameters: [&dyn Parameter; 10] =
+            [&due, &number, &from, &until, &kind, &prefix, &phase, &key, &limit, &of_each];
+        let by_key = filter.which.as_ref().map(|_| key.is_some());
+        self.connections.ask(&statement(part, by_key), &parameters).await
     }
-    Ok(tally)
-}
 
-pub(super) async fn act(
-    connections: &Connections,
-    picked: &[Picked],
-    due_ms: Option<i64>,
-) -> Result<Effects> {
-    let parameters: [Parameter<'_>; 4] = [
-        (&column(picked, |picked| picked.id.due_ms), Type::INT8_ARRAY),
-        (&column(picked, |picked| number(picked.id)), Type::INT8_ARRAY),
-        (&column(picked, |picked| picked.number.cast_signed()), Type::INT8_ARRAY),
-        (&due_ms, Type::INT8),
-    ];
-    let mut effects = Effects::default();
-    for row in &connections.ask("select * from timingwheel.act($1, $2, $3, $4)", &parameters).await? {
-        let timer = || Ok::<_, PostgresError>(near(get(row, "due")?, get(row, "first")?, get(row, "num")?));
-        match get::<i32>(row, "answer")? {
-            0 => {}
-            1 if due_ms.is_none() => effects.gone.push(timer()?),
-            1 => effects.stored.push(timer()?),
-            2 => effects.running += 1,
-            3 => effects.key_taken += 1,
-            other => return Err(unknown("act", other)),
+    pub(super) async fn look(&self, Look { filter, .. }: Look) -> Result<Looked> {
+        let filter = &filter;
+        let mut found = Vec::new();
+        if filter.which.is_some() {
+            // The last time for one that was buried, and is stored again meanwhile.
+            for part in [Part::Standing, Part::Buried, Part::Standing] {
+                if part == Part::Buried || found.is_empty() {
+                    for row in &self.page(filter, part, Place::FIRST, usize::from(PASSED)).await? {
+                        found.push(self.shown(row, part)?);
+                    }
+                }
+            }
+            for row in self.page(filter, Part::Ended, Place::FIRST, usize::from(PASSED)).await?.iter().rev() {
+                found.push(self.shown(row, Part::Ended)?);
+            }
+            return Ok((found, None));
         }
+        let mut start = filter.start();
+        if start.part == Part::Damaged {
+            start.part = Part::Standing;
+        }
+        let mut next = Some(start);
+        while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.limit) {
+            // Those that are damaged stand among the others.
+            let limit =
+                if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.limit - found.len() };
+            let limit = limit.min(PASSED.into());
+            let rows = self.page(filter, part, after, limit).await?;
+            let mut ends_at = (rows.len() == limit).then_some(after);
+            for row in &rows {
+                let at =
+                    Place { due_ms: get(row, "due_ms")?, unique: get::<i64>(row, "number")?.cast_unsigned() };
+                if ends_at.is_some() || get(row, "is_bound")? {
+                    ends_at = Some(at);
+                }
+                if get(row, "matches")? {
+                    let shown = self.shown(row, part)?;
+                    found.extend(Some(shown).filter(|shown| filter.wants(shown)));
+                }
+            }
+            next = match (ends_at, part, filter.phase) {
+                (Some(after), ..) => return Ok((found, Some(Cursor { part, after }))),
+                (None, Part::Standing, None | Some(Phase::Damaged)) => {
+                    Some(Cursor { part: Part::Buried, after: Place::FIRST })
+                }
+                _ => None,
+            };
+        }
+        Ok((found, next))
     }
-    Ok(effects)
-}
 
-pub(super) async fn pause(connections: &Connections, change: Option<(String, bool)>) -> Result<Paused> {
-    let rows = match change {
-        None => connections.ask("select paused from timingwheel.format", &[]).await?,
-        Some((kind, is_paused)) => {
-            let call = if is_paused { "pause_kind" } else { "resume_kind" };
-            let statement = format!("select timingwheel.{call}($1) as paused");
-            connections.ask(&statement, &[(&readable(&kind), Type::TEXT)]).await?
+    /// A row that cannot be read is shown as far as it can be.
+    fn shown(&self, row: &Row, part: Part) -> Result<Shown> {
+        let id = id(get(row, "first_ms")?, get(row, "number")?);
+        let read = match part {
+            Part::Buried => buried(row),
+            Part::Ended => ended(row),
+            _ => standing(row),
+        };
+        let damage = read.as_ref().err().map(ToString::to_string);
+        let phase = get::<String>(row, "phase")?.parse().unwrap_or(Phase::Damaged);
+        let (timer, phase) = match self.readable(id, read) {
+            Some(timer) => (timer, phase),
+            None => {
+                let mut timer = Stored::from(NewTimer::new(
+                    id,
+                    get::<String>(row, "kind")?,
+                    get::<Vec<u8>>(row, "payload")?,
+                ));
+                timer.key = get(row, "key")?;
+                timer.timer = near(get(row, "due_ms")?, id.due_ms, number(id));
+                timer.attempts = attempts(get(row, "attempts")?);
+                (timer, Phase::Damaged)
+            }
+        };
+        let mut shown = Shown::new(timer, phase);
+        (shown.instance, shown.damage) =
+            (get(row, if part == Part::Ended { "run_by" } else { "instance" })?, damage);
+        Ok(shown)
+    }
+
+    /// Counts the rows of some pages that the server picks at random.
+    pub(super) async fn tally(&self, _: Sight) -> Result<Tally> {
+        let mut tally = Tally::default();
+        for (table, phase) in [("timers", PHASE_OF), ("buried", "'buried'")] {
+            let size = format!(
+                "select pg_relation_size('timingwheel.{table}') / current_setting('block_size')::bigint as pages"
+            );
+            let pages: i64 = get(&self.connections.ask_one(&size, &[]).await?, "pages")?;
+            let part = pages.max(COUNTED) / COUNTED;
+            tally.is_estimate |= part > 1;
+            let statement = format!(
+                "{KNOWN} select kind, {phase} as phase, count(*) * $1::bigint as count \
+                from timingwheel.{table} tablesample system (100.0 / $1::bigint), known k group by 1, 2"
+            );
+            for row in &self.connections.ask(&statement, &[&part]).await? {
+                let phase = get::<String>(row, "phase")?.parse().unwrap_or(Phase::Damaged);
+                let count = get::<i64>(row, "count")?.unsigned_abs();
+                tally.counts.insert((get(row, "kind")?, phase), count);
+            }
         }
-    };
-    Ok(get::<Vec<String>>(super::only(&rows)?, "paused")?.into_iter().collect())
-}
+        Ok(tally)
+    }
 
-pub(super) async fn keep_history(connections: &Connections, kind: &str, age: Duration) -> Result<()> {
-    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-    let statement =
-        "update timingwheel.format f set histories = f.histories || jsonb_build_object($1::text, $2::bigint)";
-    connections.ask(statement, &[(&readable(kind), Type::TEXT), (&age, Type::INT8)]).await.map(drop)
-}
+    pub(super) async fn act(
+        self: &Arc<Self>,
+        picked: Vec<Picked>,
+        due: Option<Timestamp>,
+    ) -> Result<Effects> {
+        let due_ms = due.map(millis);
+        let parameters: [&dyn Parameter; 4] = [
+            &column(&picked, |picked| picked.id.due_ms),
+            &column(&picked, |picked| number(picked.id)),
+            &column(&picked, |picked| picked.number.cast_signed()),
+            &due_ms,
+        ];
+        let mut effects = Effects::default();
+        let statement = "select * from timingwheel.act($1, $2, $3, $4)";
+        for row in &self.connections.ask(statement, &parameters).await? {
+            match get::<i32>(row, "answer")? {
+                0 => {}
+                1 if due_ms.is_none() => effects.gone.push(named(row)?),
+                1 => effects.stored.push(named(row)?),
+                2 => effects.running += 1,
+                3 => effects.key_taken += 1,
+                4 => effects.locked += 1,
+                other => return Err(unknown("act", other)),
+            }
+        }
+        effects.stored.iter().for_each(|near| self.note(*near));
+        self.send_what_came_late().await;
+        Ok(effects)
+    }
 
-pub(super) async fn histories(connections: &Connections) -> Result<Histories> {
-    let statement =
-        "select key, value::bigint as age from timingwheel.format f, jsonb_each_text(f.histories)";
-    let rows = connections.ask(statement, &[]).await?;
-    rows.iter()
-        .map(|row| Ok((get(row, "key")?, Duration::from_millis(get::<i64>(row, "age")?.unsigned_abs()))))
-        .collect()
-}
+    pub(super) async fn pause(&self, change: Option<(String, bool)>) -> Result<Paused> {
+        let row = match change {
+            None => self.connections.ask_one("select paused from timingwheel.format", &[]).await?,
+            Some((kind, is_paused)) => {
+                let call = if is_paused { "pause_kind" } else { "resume_kind" };
+                let statement = format!("select timingwheel.{call}($1) as paused");
+                self.connections.ask_one(&statement, &[&readable(&kind)]).await?
+            }
+        };
+        Ok(get::<Vec<String>>(&row, "paused")?.into_iter().collect())
+    }
 
-pub(super) async fn prune(connections: &Connections, most: usize) -> Result<usize> {
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows =
-        connections.ask("select timingwheel.prune_history($1) as pruned", &[(&most, Type::INT8)]).await?;
-    Ok(usize::try_from(get::<i64>(super::only(&rows)?, "pruned")?).unwrap_or(0))
+    pub(super) async fn keep_history(&self, kind: String, age: Duration) -> Result<()> {
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let statement = "update timingwheel.format f set histories = f.histories || jsonb_build_object($1::text, $2::bigint)";
+        self.connections.ask(statement, &[&readable(&kind), &age]).await.map(drop)
+    }
+
+    pub(super) async fn histories(&self) -> Result<Histories> {
+        let statement =
+            "select key, value::bigint as age from timingwheel.format f, jsonb_each_text(f.histories)";
+        let rows = self.connections.ask(statement, &[]).await?;
+        rows.iter()
+            .map(|row| Ok((get(row, "key")?, Duration::from_millis(get::<i64>(row, "age")?.unsigned_abs()))))
+            .collect()
+    }
+
+    pub(super) async fn prune(&self, most: usize) -> Result<usize> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let row =
+            self.connections.ask_one("select timingwheel.prune_history($1) as pruned", &[&most]).await?;
+        Ok(usize::try_from(get::<i64>(&row, "pruned")?).unwrap_or(0))
+    }
 }

@@ -2,18 +2,18 @@
 //! functions `share_out` and `renew` in `sql/functions.sql` decide which instance owns which shard.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use futures::future::join;
 use jiff::Timestamp;
 use tokio::time::timeout;
-use tokio_postgres::types::Type;
 
+use super::connections::{Parameter, Sends};
+use super::convert::get;
 use super::shards::{AllShards, Shards};
-use super::{Inner, PostgresError, Result, convert, only, options};
-use crate::id::{millis, timestamp};
+use super::{Inner, PostgresError, Result, options};
+use crate::id::{drawn, millis, timestamp};
 use crate::store::{Kinds, Owner, Paused, Renewed, Standing};
 
 /// How long an instance that leaves tries to send its hints, and to give back the timers that it has begun.
@@ -23,60 +23,48 @@ pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
 /// keeps its shards for no longer.
 const FIRST_LEASE: Duration = Duration::from_secs(10);
 
-/// A number that no other instance draws. It is the system's and not `fastrand`'s, whose generators follow from that of the thread:
-/// a program may have given it a seed, the same in each of its instances.
-fn drawn() -> i64 {
-    RandomState::new().hash_one(()).cast_signed()
-}
-
 fn lease_ms(lease: Duration) -> i64 {
     i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, 1 << 42)
 }
 
 impl Inner {
+    /// The epoch and the token of an owner, by which the functions know it.
+    pub(super) fn identity(&self, owner: Owner) -> (i64, Option<i64>) {
+        (owner.epoch.cast_signed(), self.owned.token(owner.epoch))
+    }
+
     pub(super) async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner> {
-        let Inner { connections, options, owned, .. } = self;
-        let token = drawn();
+        let Self { connections, options, owned, .. } = self;
+        // After a restore another instance may have its epoch, and never this.
+        let token = drawn().cast_signed();
         let names: Vec<&str> = kinds.iter().map(String::as_str).collect();
-        let rows = connections
-            .ask_for_lease(
-                options.timeout,
-                "select * from timingwheel.join_instance($1, $2, $3, $4, $5)",
-                &[
-                    (&lease_ms(lease.min(FIRST_LEASE)), Type::INT8),
-                    (&options.name, Type::TEXT),
-                    (&options.is_sole, Type::BOOL),
-                    (&names, Type::TEXT_ARRAY),
-                    (&token, Type::INT8),
-                ],
-            )
-            .await?;
-        let row = only(&rows)?;
-        let epoch = convert::get::<i64>(row, "epoch")?.cast_unsigned();
+        let parameters: [&dyn Parameter; 5] =
+            [&lease_ms(lease.min(FIRST_LEASE)), &options.name, &options.is_sole, &names, &token];
+        let statement = "select * from timingwheel.join_instance($1, $2, $3, $4, $5)";
+        let row = connections.for_lease(options.timeout).ask_one(statement, &parameters).await?;
+        let epoch = get::<i64>(&row, "epoch")?.cast_unsigned();
         owned.insert(epoch, token, lease, kinds);
-        owned.set_clock(epoch, convert::get(row, "now_us")?);
+        owned.set_clock(epoch, get(&row, "now_us")?);
         Ok(Owner { epoch })
     }
 
     pub(super) async fn leave(&self, owner: Owner) -> Result<u64> {
-        let token = self.owned.token(owner.epoch);
+        let (epoch, token) = self.identity(owner);
         self.owned.remove(owner.epoch);
         self.hears_no_more(owner).await;
-        let Inner { connections, options, .. } = self;
-        let epoch = owner.epoch.cast_signed();
+        let Self { connections, options, .. } = self;
         // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,
         // because the shards wait for it.
-        let give_back = "select timingwheel.give_back($1, $2) as given_back";
         let limit = options.timeout.min(GIVE_BACK);
-        let parameters = [(&epoch as _, Type::INT8), (&token as _, Type::INT8)];
-        let giving_back = connections.ask_within(limit, give_back, &parameters);
+        let parameters: [&dyn Parameter; 2] = [&epoch, &token];
+        let give_back = "select timingwheel.give_back($1, $2) as given_back";
+        let calls = connections.within(limit);
+        let giving_back = calls.ask_one(give_back, &parameters);
         // The program may end with this owner, so the hints are sent.
         let (_, given_back) = join(timeout(limit, self.send_notes()), giving_back).await;
-        connections.ask_for_lease(options.timeout, "select timingwheel.leave($1, $2)", &parameters).await?;
-        match given_back {
-            Ok(rows) => Ok(convert::get::<i64>(only(&rows)?, "given_back")?.cast_unsigned()),
-            Err(_) => Ok(0),
-        }
+        let of_lease = connections.for_lease(options.timeout);
+        of_lease.ask_one("select timingwheel.leave($1, $2)", &parameters).await?;
+        given_back.map_or(Ok(0), |row| Ok(get::<i64>(&row, "given_back")?.cast_unsigned()))
     }
 
     pub(super) async fn renew(self: &Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Result<Renewed> {
@@ -96,42 +84,34 @@ impl Inner {
         let Some(own) = owned.of(owner.epoch) else { return Ok(nothing(lost)) };
         // A later answer is of no use.
         let limit = options.timeout.min(own.lease / 3);
-        let (epoch, lease) = (owner.epoch.cast_signed(), lease_ms(own.lease));
-        let from = from.map(millis);
-        let parameters = [
-            (&epoch as _, Type::INT8),
-            (&self.owned.token(owner.epoch) as _, Type::INT8),
-            (&lease as _, Type::INT8),
-            (&from as _, Type::INT8),
-            (&own.low_ms as _, Type::INT8),
-            (&own.unread as _, Type::TEXT_ARRAY),
-        ];
+        let ((epoch, token), from) = (self.identity(owner), from.map(millis));
+        let parameters: [&dyn Parameter; 6] =
+            [&epoch, &token, &lease_ms(own.lease), &from, &own.low_ms, &own.unread];
         let statement = "select r.*, (select paused from timingwheel.format) as paused \
             from timingwheel.renew($1, $2, $3, $4, $5, $6) r";
-        let rows = match connections.ask_for_lease(limit, statement, &parameters).await {
+        let row = match connections.for_lease(limit).ask_one(statement, &parameters).await {
             // A newer format has other functions.
             Err(error) if error.is_unknown_function() => {
                 options::check(connections).await?;
                 return Err(error);
             }
-            rows => rows?,
+            row => &row?,
         };
-        let row = only(&rows)?;
-        let oldest: i32 = convert::get(row, "oldest")?;
+        let oldest: i32 = get(row, "oldest")?;
         if oldest > options::KNOWN {
             return Err(PostgresError::Format { oldest, known: options::KNOWN });
         }
-        if !convert::get::<bool>(row, "alive")? {
+        if !get::<bool>(row, "alive")? {
             owned.remove(owner.epoch);
             self.hears_no_more(owner).await;
             return Ok(nothing(lost));
         }
-        let now_us = convert::get(row, "now_us")?;
+        let now_us = get(row, "now_us")?;
         owned.set_clock(owner.epoch, now_us);
         let parts = Parts {
-            shards: Shards::of(&convert::get::<Vec<i16>>(row, "shards")?),
-            helps: Shards::of(&convert::get::<Vec<i16>>(row, "helps")?),
-            is_helped: convert::get(row, "is_helped")?,
+            shards: Shards::of(&get::<Vec<i16>>(row, "shards")?),
+            helps: Shards::of(&get::<Vec<i16>>(row, "helps")?),
+            is_helped: get(row, "is_helped")?,
         };
         let shards = parts.shards.clone();
         let before = owned.set_parts(owner.epoch, parts.clone()).unwrap_or_default();
@@ -141,11 +121,11 @@ impl Inner {
         }
         // Not all at once.
         let mut again_in = (own.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
-        if let Some(others) = convert::get::<Option<i64>>(row, "others_ms")? {
+        if let Some(others) = get::<Option<i64>>(row, "others_ms")? {
             let others = Duration::from_millis(u64::try_from(others).unwrap_or(0) + fastrand::u64(5..25));
             again_in = again_in.min(others);
         }
-        let [first_due, low] = ["first_due", "low"].map(|name| convert::get::<Option<i64>>(row, name));
+        let [first_due, low] = ["first_due", "low"].map(|name| get::<Option<i64>>(row, name));
         let is_same = (&before.shards, &before.helps) == (&parts.shards, &parts.helps);
         Ok(Renewed {
             standing: if is_same { Standing::Same } else { Standing::Changed },
@@ -154,8 +134,8 @@ impl Inner {
             clock: Timestamp::from_microsecond(now_us).ok(),
             first_due: first_due?.map(timestamp),
             low: low?.map(timestamp),
-            paused: convert::get::<Vec<String>>(row, "paused")?.into_iter().collect(),
-            taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
+            paused: get::<Vec<String>>(row, "paused")?.into_iter().collect(),
+            taken: u32::try_from(get::<i32>(row, "taken")?).unwrap_or(0),
             shards: if own.kinds.is_empty() { (0, 0) } else { (shards.count(), self.shards.count()) },
         })
     }
@@ -214,11 +194,19 @@ impl OwnedShards {
         Self { all, owners: RwLock::default(), tokens: RwLock::default() }
     }
 
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<u64, Owned>> {
+        self.owners.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<u64, Owned>> {
+        self.owners.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn insert(&self, epoch: u64, token: i64, lease: Duration, kinds: Kinds) {
         self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, token);
         let (parts, unread) = (Parts::default(), Vec::new());
         let of_owner = Owned { lease, kinds, unread, parts, low_ms: None, clock: None };
-        self.owners.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
+        self.write().insert(epoch, of_owner);
     }
 
     /// Drawn at random as the owner joined: after a restore another instance may have its epoch, and never this. `None` if it has
@@ -228,20 +216,20 @@ impl OwnedShards {
     }
 
     pub(super) fn remove(&self, epoch: u64) {
-        self.owners.write().unwrap_or_else(PoisonError::into_inner).remove(&epoch);
+        self.write().remove(&epoch);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.owners.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.read().is_empty()
     }
 
     pub(super) fn of(&self, epoch: u64) -> Option<Owned> {
-        self.owners.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
+        self.read().get(&epoch).cloned()
     }
 
     /// `None` if there is no such owner.
     fn change<T>(&self, epoch: u64, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
-        self.owners.write().unwrap_or_else(PoisonError::into_inner).get_mut(&epoch).map(change)
+        self.write().get_mut(&epoch).map(change)
     }
 
     /// Returns the parts before.
@@ -280,7 +268,7 @@ impl OwnedShards {
 
     /// The same, for whatever owner: all have one database.
     pub(super) fn any_now_ms(&self) -> i64 {
-        let epoch = self.owners.read().unwrap_or_else(PoisonError::into_inner).keys().next().copied();
+        let epoch = self.read().keys().next().copied();
         epoch.map_or_else(|| Timestamp::now().as_millisecond(), |epoch| self.now_ms(epoch))
     }
 
@@ -306,7 +294,7 @@ impl OwnedShards {
     /// Whether the only owner that has joined by this store begins all timers of this shard. Of several owners, each tells only its
     /// own runner.
     pub(super) fn is_of_the_only_one(&self, shard: u64) -> bool {
-        let owned = self.owners.read().unwrap_or_else(PoisonError::into_inner);
+        let owned = self.read();
         let begins_all = |Owned { parts, .. }: &Owned| parts.shards.has(shard) && !parts.is_helped;
         owned.len() == 1 && owned.values().all(begins_all)
     }
@@ -384,15 +372,6 @@ mod tests {
             (0..1_000).map(|count| owned.number(7, count, SOON_MS, "kind")).collect::<HashSet<_>>()
         });
         assert!(one.len() == 1_000 && one.is_disjoint(&other));
-    }
-
-    #[test]
-    fn instances_whose_programs_seed_the_generator_of_the_thread_draw_different_tokens() {
-        let tokens = [1, 1].map(|seed| {
-            fastrand::seed(seed);
-            drawn()
-        });
-        assert_ne!(tokens[0], tokens[1]);
     }
 
     #[test]

@@ -33,14 +33,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::timeout;
+use tokio_postgres::Socket;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
-use tokio_postgres::{Row, Socket};
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
     Ask, Begun, Counts, Effects, Ended, Hint, Histories, Kinds, Loaded, Look, Looked, Move, Near, NewTimer,
     Overdue, Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken,
-    Tally, ToBegin, Which,
+    Tally, ToBegin, Which, all_calls,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -162,9 +162,15 @@ impl PostgresStore {
     }
 }
 
-/// The first row of an answer that has one.
-fn only(rows: &[Row]) -> Result<&Row> {
-    rows.first().ok_or_else(|| PostgresError::Corrupt("no answer".into()))
+/// Each call is a method of [`Inner`], in one of the files.
+macro_rules! in_sql {
+    ($($of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(
+            async fn $call(&self, $($name: $type),*) -> Result<$answer> {
+                self.0.$call($($name),*).await
+            }
+        )*
+    };
 }
 
 impl Store for PostgresStore {
@@ -186,118 +192,7 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    async fn join(&self, lease: Duration, kinds: Kinds) -> Result<Owner> {
-        self.0.join(lease, kinds).await
-    }
-
-    async fn leave(&self, owner: Owner) -> Result<u64> {
-        self.0.leave(owner).await
-    }
-
-    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>> {
-        timers.iter().try_for_each(Self::check)?;
-        let answers = changes::save(&self.0.connections, &timers).await?;
-        for answer in &answers {
-            if let Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. } = answer {
-                self.0.note(Near::from(*id));
-            }
-        }
-        self.0.send_what_came_late().await;
-        Ok(answers)
-    }
-
-    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded> {
-        reads::load(&self.0, owner, &ask).await
-    }
-
-    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>> {
-        changes::begin(&self.0, owner, &ask).await
-    }
-
-    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>> {
-        let nears: Vec<_> = ends.iter().map(|ended| ended.change.put().map(|put| put.timer)).collect();
-        let answers = changes::settle(&self.0, owner, ends).await?;
-        for (near, answer) in nears.into_iter().zip(&answers) {
-            if let (Some(near), Settled::Done) = (near, answer) {
-                self.0.note(near);
-            }
-        }
-        Ok(answers)
-    }
-
-    async fn cancel(&self, which: Which) -> Result<Removal> {
-        changes::cancel(&self.0.connections, &which).await
-    }
-
-    async fn get(&self, which: Which) -> Result<Option<Stored>> {
-        changes::find(&self.0.connections, &which).await
-    }
-
-    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move> {
-        let answer = changes::reschedule(&self.0.connections, &which, millis(due)).await?;
-        if let Move::Moved { to, .. } = answer {
-            self.0.note(to);
-        }
-        self.0.send_what_came_late().await;
-        Ok(answer)
-    }
-
-    async fn unbury(&self, id: TimerId, due: Option<Timestamp>, number: u64) -> Result<Taken> {
-        let answer = changes::unbury(&self.0.connections, id, due.map(millis), number).await?;
-        if let Taken::Stored(near) = answer {
-            self.0.note(near);
-        }
-        self.0.send_what_came_late().await;
-        Ok(answer)
-    }
-
-    async fn list(&self, page: Page) -> Result<Vec<Stored>> {
-        reads::list(&self.0, page).await
-    }
-
-    async fn series(&self, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
-        reads::series(&self.0, owner, after, limit).await
-    }
-
-    async fn overdue(&self, owner: Owner, until: Timestamp, _: Kinds) -> Result<Vec<Overdue>> {
-        reads::overdue(&self.0, owner, until.as_millisecond()).await
-    }
-
-    /// Estimates a table of more than half a gigabyte from a sample of its pages.
-    async fn count(&self) -> Result<Counts> {
-        reads::count(&self.0.connections).await
-    }
-
-    async fn look(&self, look: Look) -> Result<Looked> {
-        look::look(&self.0, &look).await
-    }
-
-    async fn tally(&self, _: Sight) -> Result<Tally> {
-        look::tally(&self.0.connections).await
-    }
-
-    async fn act(&self, picked: Vec<Picked>, due: Option<Timestamp>) -> Result<Effects> {
-        let effects = look::act(&self.0.connections, &picked, due.map(millis)).await?;
-        effects.stored.iter().for_each(|near| self.0.note(*near));
-        self.0.send_what_came_late().await;
-        Ok(effects)
-    }
-
-    async fn pause(&self, change: Option<(String, bool)>) -> Result<Paused> {
-        look::pause(&self.0.connections, change).await
-    }
-
-    async fn keep_history(&self, kind: String, age: Duration) -> Result<()> {
-        look::keep_history(&self.0.connections, &kind, age).await
-    }
-
-    async fn histories(&self) -> Result<Histories> {
-        look::histories(&self.0.connections).await
-    }
-
-    async fn prune(&self, most: usize) -> Result<usize> {
-        look::prune(&self.0.connections, most).await
-    }
+    all_calls! { in_sql }
 
     fn damaged(&self) -> u64 {
         self.0.damaged.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
@@ -305,10 +200,6 @@ impl Store for PostgresStore {
 
     fn is_shared(&self) -> bool {
         true
-    }
-
-    async fn renew(&self, owner: Owner, from: Option<Timestamp>) -> Result<Renewed> {
-        self.0.renew(owner, from).await
     }
 
     async fn hint(&self, owner: Owner) -> Hint {

@@ -158,17 +158,14 @@ impl PostgresOptions {
     /// functions, which replace those of older formats.
     #[must_use]
     pub fn migrations(&self) -> Vec<String> {
-        let mut all: Vec<_> = MIGRATIONS.iter().map(|sql| self.made(sql)).collect();
+        let last = format!("generate_series(64, {} - 1)", self.shards.count());
+        let of_this =
+            |sql: &&str| self.schema.of(&sql.replace("generate_series(64, 64 - 1)", &last)).into_owned();
+        let mut all: Vec<_> = MIGRATIONS.iter().map(of_this).collect();
         if let Some(last) = all.last_mut() {
             last.push_str(&self.schema.of(FUNCTIONS));
         }
         all
-    }
-
-    /// A migration for this schema, and with this number of shards.
-    fn made(&self, migration: &str) -> String {
-        let last = format!("generate_series(64, {} - 1)", self.shards.count());
-        self.schema.of(&migration.replace("generate_series(64, 64 - 1)", &last)).into_owned()
     }
 }
 
@@ -263,14 +260,9 @@ pub(super) async fn prepare(
         transaction.batch_execute(&connections.schema.of(lock)).await?;
         found = format(connections, &*transaction).await?;
         let next = found.map_or(0, |(version, _)| version);
-        if let Some(sql) = usize::try_from(next).ok().and_then(|next| MIGRATIONS.get(next)) {
-            let has_schema = has_schema(connections, &*transaction).await?;
-            // Whoever has a schema to use may lack the right to create one.
-            let sql = if has_schema { sql.replacen(CREATE, "", 1) } else { (*sql).to_owned() };
-            transaction.batch_execute(&options.made(&sql)).await?;
-            if next + 1 == KNOWN {
-                transaction.batch_execute(&connections.schema.of(FUNCTIONS)).await?;
-            }
+        if let Some(sql) = usize::try_from(next).ok().and_then(|next| options.migrations().get(next).cloned())
+        {
+            transaction.batch_execute(&sql).await?;
             found = format(connections, &*transaction).await?;
         }
         transaction.commit().await?;
@@ -294,14 +286,6 @@ fn allow(found: Option<(i32, i32)>) -> Result<()> {
         Some(_) => Ok(()),
         None => Err(PostgresError::NoTables),
     }
-}
-
-/// As it stands in the first migration.
-const CREATE: &str = "create schema timingwheel;";
-
-async fn has_schema(connections: &Connections, client: &impl tokio_postgres::GenericClient) -> Result<bool> {
-    let there = "select 1 from pg_catalog.pg_namespace where nspname = 'timingwheel'";
-    Ok(!client.query_typed(&connections.schema.of(there), &[]).await?.is_empty())
 }
 
 /// The format of the tables, and the oldest that a program has to know; `None` where there are none.

@@ -6,15 +6,15 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use timingwheel_calendar::Plan;
 use tokio_postgres::Transaction;
-use tokio_postgres::types::Type;
 
+use super::connections::{Parameter, Sends};
 use super::convert::{get, number, standing, text, texts, unknown};
-use super::{PostgresError, PostgresStore, Result, changes, only};
+use super::{PostgresError, PostgresStore, Result, changes};
 use crate::durable::{Cancelled, Moved};
 use crate::error::Error;
 use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis, timestamp};
-use crate::next_run::{self, Next};
+use crate::next_run;
 use crate::save::{Saving, SavingSeries};
 use crate::store::{Move, NewTimer, Removal, Saved, Series, Which, check_key, check_payload};
 
@@ -95,11 +95,8 @@ impl PostgresStore {
         transaction: &Transaction<'_>,
         which: impl Into<Which>,
     ) -> Result<Cancelled, PostgresError> {
-        let (first, number, key) = changes::name(&which.into());
-        let statement = self.0.connections.schema.of(changes::CANCEL);
-        let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
-        let row = transaction.query_typed_one(&statement, &parameters).await?;
-        Ok(match changes::removal(&row)? {
+        let to = InTransaction { store: self, transaction };
+        Ok(match changes::cancel(&to, &which.into()).await? {
             Removal::Removed(_) => Cancelled::Removed,
             Removal::Running(_, attempt) => Cancelled::Running(attempt),
             Removal::NotFound => Cancelled::NotFound,
@@ -122,21 +119,8 @@ impl PostgresStore {
         which: impl Into<Which>,
         due: Timestamp,
     ) -> Result<Moved, PostgresError> {
-        let ((first, number, key), due_ms) = (changes::name(&which.into()), millis(due));
-        let statement = self
-            .0
-            .connections
-            .schema
-            .of("select m.*, case when answer = 1 then timingwheel.hint(num, $4) end \
-             from timingwheel.move_one($1, $2, $3, $4) m");
-        let parameters = [
-            (&first as _, Type::INT8),
-            (&number as _, Type::INT8),
-            (&key as _, Type::TEXT),
-            (&due_ms as _, Type::INT8),
-        ];
-        let row = transaction.query_typed_one(&statement, &parameters).await?;
-        Ok(match changes::moved(&row, due_ms)? {
+        let to = InTransaction { store: self, transaction };
+        Ok(match changes::reschedule(&to, &which.into(), due, true).await? {
             Move::Moved { to, .. } => Moved::Moved(to.id()),
             Move::Running(_, attempt) => Moved::Running(attempt),
             Move::NotFound => Moved::NotFound,
@@ -174,8 +158,8 @@ impl PostgresStore {
 
 /// A transaction in which a timer is saved, from [`PostgresStore::save_in`] and [`every_in`](PostgresStore::every_in).
 pub struct InTransaction<'a> {
-    store: &'a PostgresStore,
-    transaction: &'a Transaction<'a>,
+    pub(super) store: &'a PostgresStore,
+    pub(super) transaction: &'a Transaction<'a>,
 }
 
 impl std::fmt::Debug for InTransaction<'_> {
@@ -241,25 +225,15 @@ impl SavingSeries<InTransaction<'_>> {
 impl InTransaction<'_> {
     /// The sequence gives the timer its number.
     async fn save(&self, timer: &NewTimer) -> Result<(TimerId, Saved)> {
-        let Self { store, transaction } = *self;
         let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
         text("a kind", kind)?;
         check_payload(payload).map_err(PostgresError::Text)?;
         let (due_ms, [rule, missed, stands]) = (id.due_ms, texts(series.as_ref()));
-        let parameters = [
-            (&due_ms as _, Type::INT8),
-            (kind as _, Type::TEXT),
-            (payload as _, Type::BYTEA),
-            (key as _, Type::TEXT),
-            (replaces as _, Type::BOOL),
-            (&rule as _, Type::TEXT),
-            (&missed as _, Type::TEXT),
-            (&stands as _, Type::TEXT),
-            (is_over as _, Type::BOOL),
-        ];
-        let statement = store.0.connections.schema.of(SAVE);
-        let row = transaction.query_typed_one(&statement, &parameters).await?;
+        let payload = payload.as_slice();
+        let parameters: [&dyn Parameter; 9] =
+            [&due_ms, kind, &payload, key, replaces, &rule, &missed, &stands, is_over];
+        let row = self.ask_one(SAVE, &parameters).await?;
         let id = TimerId { due_ms, unique: get::<i64>(&row, "number")?.cast_unsigned() };
         match changes::saved(&row, id)? {
             Saved::KeyTaken(other) => Err(PostgresError::KeyTaken(other)),
@@ -334,19 +308,27 @@ impl Run {
     /// [`PostgresError::Setting`] if the store that called the handler is no `PostgresStore`; [`PostgresError::Corrupt`] if the
     /// rule of the series cannot be read.
     pub fn finish_ticket(&self) -> Result<String, PostgresError> {
-        let (store, within) = (self.postgres()?, &self.within);
-        let next = self.next_of(within.series.as_deref())?;
-        let [rule, missed, _] = texts(within.series.as_deref());
+        let within = &self.within;
+        let ticket = self.ticket(self.postgres()?, within.series.as_deref(), within.version)?;
         // When it commits, whatever the handler answers, the timer is done.
         within.has_finished.store(true, Ordering::Release);
+        Ok(ticket)
+    }
+
+    /// Of this series and version.
+    fn ticket(&self, store: &PostgresStore, series: Option<&Series>, version: u32) -> Result<String> {
+        // Planned by the same clock as the runner's.
+        let next = series.map(|series| next_run::next(series, self.scheduled(), self.within.shared.now()));
+        let next = next.transpose().map_err(PostgresError::Corrupt)?.flatten();
+        let [rule, missed, _] = texts(series);
         Ok(serde_json::json!({
             "epoch": self.epoch.cast_signed(),
             "token": store.0.owned.token(self.epoch),
-            "due": within.timer.due_ms,
+            "due": self.within.timer.due_ms,
             "number": number(self.id),
             "first": self.id.due_ms,
             "attempt": self.attempt,
-            "version": within.version.cast_signed(),
+            "version": version.cast_signed(),
             "rule": rule,
             "missed": missed,
             "next": next.map(|next| serde_json::json!({
@@ -355,14 +337,6 @@ impl Run {
             })),
         })
         .to_string())
-    }
-
-    /// Planned by the same clock as the runner's.
-    fn next_of(&self, series: Option<&Series>) -> Result<Option<Next>> {
-        let next = series
-            .map(|series| next_run::next(series, self.scheduled(), self.within.shared.now()))
-            .transpose();
-        Ok(next.map_err(PostgresError::Corrupt)?.flatten())
     }
 
     fn postgres(&self) -> Result<&PostgresStore> {
@@ -376,52 +350,26 @@ impl Run {
     }
 
     async fn finish_of(&self, transaction: &Transaction<'_>, store: &PostgresStore) -> Result<()> {
-        let (within, schema) = (&self.within, &store.0.options.schema);
-        let token = store.0.owned.token(self.epoch);
-        let (epoch, number, timer) = (self.epoch.cast_signed(), number(self.id), within.timer);
-        let attempt = self.attempt.cast_signed();
-        let (mut series, mut version, mut is_ending) =
-            (within.series.as_deref().cloned(), within.version, false);
-        let statement = schema.of(
-            "select timingwheel.settle_one(timingwheel.instance($1, $12), $2, $3, $4, $5, $6, $7, null, $8, $8, $3, 0, $9, $10, $11, true) as answer",
-        );
+        let (within, to) = (&self.within, InTransaction { store, transaction });
+        let mut ticket = self.ticket(store, within.series.as_deref(), within.version)?;
         loop {
-            let next = self.next_of(series.as_ref().filter(|_| !is_ending))?;
-            let due = next.as_ref().map(|next| millis(next.due));
-            let change = i32::from(next.is_some());
-            let [rule, missed, stands] = texts(next.as_ref().map(|next| &next.series));
-            let parameters = [
-                (&epoch as _, Type::INT8),
-                (&timer.due_ms as _, Type::INT8),
-                (&number as _, Type::INT8),
-                (&timer.id.due_ms as _, Type::INT8),
-                (&attempt as _, Type::INT4),
-                (&version.cast_signed() as _, Type::INT4),
-                (&change as _, Type::INT4),
-                (&due as _, Type::INT8),
-                (&rule as _, Type::TEXT),
-                (&missed as _, Type::TEXT),
-                (&stands as _, Type::TEXT),
-                (&token as _, Type::INT8),
-            ];
-            let rows = transaction.query_typed(&statement, &parameters).await?;
-            match get::<i32>(only(&rows)?, "answer")? {
-                0 | 2 => return Err(PostgresError::Lost),
-                // It is locked now, and changes no more.
-                3 => {
-                    let look = schema.of("select * from timingwheel.timers \
-                         where shard = timingwheel.shard_of($1) and due_ms = $2 and number = $1");
-                    let parameters = [(&number as _, Type::INT8), (&timer.due_ms as _, Type::INT8)];
-                    let rows = transaction.query_typed(&look, &parameters).await?;
-                    let row = standing(rows.first().ok_or(PostgresError::Lost)?)?;
-                    (series, version, is_ending) = (row.series, row.version, row.ending);
-                }
+            let statement = "select timingwheel.finish_by($1::json) as answer";
+            match get::<i32>(&to.ask_one(statement, &[&ticket]).await?, "answer")? {
                 // If it is rolled back, the runner stores the result as that of any other handler.
                 1 => {
                     within.has_finished.store(true, Ordering::Release);
                     return Ok(());
                 }
-                other => return Err(unknown("settle", other)),
+                2 => return Err(PostgresError::Lost),
+                // Another rule. It is locked now, and changes no more.
+                3 => {
+                    let statement = "select * from timingwheel.timers \
+                        where shard = timingwheel.shard_of($1) and due_ms = $2 and number = $1";
+                    let rows = to.ask(statement, &[&number(self.id), &within.timer.due_ms]).await?;
+                    let row = standing(rows.first().ok_or(PostgresError::Lost)?)?;
+                    ticket = self.ticket(store, row.series.as_ref(), row.version)?;
+                }
+                other => return Err(unknown("finish", other)),
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Opens the file, opens it again after an error, and notes which process has it.
 
-use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +17,7 @@ use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, migrate, put_i
 use super::{RedbError, RedbOptions, Result};
 use crate::clock::Clock;
 use crate::error::panic_text;
+use crate::id::drawn;
 
 pub(super) struct File {
     pub(super) path: Option<PathBuf>,
@@ -211,7 +211,7 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
 /// until it stands under its last name.
 fn make(path: &Path, options: &RedbOptions) -> Result<Option<Database>> {
     remove_unfinished(path, options);
-    let new = beside(path, &format!(".{:016x}{UNFINISHED}", RandomState::new().hash_one(process::id())));
+    let new = beside(path, &format!(".{:016x}{UNFINISHED}", drawn()));
     let made = make_as(&new, path, options, |from, to| fs::hard_link(from, to), sync_folder);
     // It has a second name by now, or is of no use.
     let _ = fs::remove_file(&new);

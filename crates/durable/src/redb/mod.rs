@@ -20,12 +20,12 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::id::TimerId;
+use crate::id::{TimerId, drawn};
 use crate::store::{
     Ask, Begun, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
-    Paused, Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which,
+    Paused, Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which, all_calls,
 };
-use crate::tables::ReadTables;
+use crate::tables::{ReadTables, over_maps};
 pub use error::RedbError;
 use file::File;
 use tables::{RedbReads, RedbTables};
@@ -45,6 +45,9 @@ type Result<T, E = RedbError> = std::result::Result<T, E>;
 /// beside the first, with `.owner` at the end of its name. The file does not shrink by itself: see
 /// [`compact`](Self::compact). The file stores the number of its format. A file whose format is newer than this version
 /// knows is refused.
+///
+/// Copy the file while no process has it. If such a copy is put in the place of a later file, no new timer gets an id that the later
+/// file has given to another one.
 ///
 /// Each timer has its own checksum. The file keeps the bytes of a damaged timer, and all others run.
 /// [`Stats::damaged`](crate::Stats::damaged) counts them. If a page of the file is damaged, redb may panic. The store
@@ -156,10 +159,19 @@ impl Store for RedbStore {
         error.is_transient()
     }
 
-    crate::tables::calls!();
+    all_calls! { over_maps }
 
     fn set_clock(&self, clock: Arc<dyn Clock>) {
         *self.0.file.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
+    }
+
+    /// Epochs are used once in a file, and yet two lives may have one: where a copy of the file is put in place of a later one. Ids
+    /// name timers outside of the file too, as those whose effects are done. So each opening begins to count anywhere, and a later
+    /// timer does not get an id that the lost life has told.
+    ///
+    /// A count comes again after four billion saves of one life. It is the same id only if that timer is due in the same millisecond.
+    fn number(&self, owner: Owner, count: u64, _: Timestamp, _: &str) -> u64 {
+        owner.epoch << 32 | (count.wrapping_add(self.0.first) & u64::from(u32::MAX))
     }
 
     fn damaged(&self) -> u64 {
@@ -183,6 +195,8 @@ const CALLS: usize = 4_096;
 /// closed.
 struct Threads {
     file: Arc<File>,
+    /// Where each owner begins to count its timers.
+    first: u64,
     writes: Sender<(Arc<File>, Box<dyn Call>)>,
     /// Reads go on during a commit.
     others: Sender<Box<dyn FnOnce() + Send>>,
@@ -256,7 +270,9 @@ impl RedbStore {
             .spawn(move || commit(&to_write))
             .and_then(|_| thread().spawn(move || to_do.into_iter().for_each(|work| work())));
         started.map_err(|error| RedbError::from(error).of(file.path.as_deref()))?;
-        Ok(Self(Arc::new(Threads { file: Arc::new(file), writes, others })))
+        // In the lower half of the counts, so that numbers ascend for two billion saves.
+        let first = drawn() >> 33;
+        Ok(Self(Arc::new(Threads { file: Arc::new(file), first, writes, others })))
     }
 
     async fn read<T: Send + 'static>(

@@ -325,11 +325,6 @@ macro_rules! lookup {
                     .collect()
             }
 
-            fn history_of(&self, kind: &str) -> Result<Option<Duration>> {
-                let age = ReadableTable::get(&self.histories, kind)?;
-                Ok(age.map(|age| Duration::from_millis(age.value())))
-            }
-
             fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>> {
                 for entry in ReadableTable::range(&self.ended, (kind, from.to_number())..=(kind, u128::MAX))? {
                     let (key, value) = entry?;
@@ -365,10 +360,6 @@ impl Tables for RedbTables<'_> {
         }
         self.timers.insert(at, row.to_bytes(at).as_slice())?;
         Ok(())
-    }
-
-    fn take(&mut self, at: Place) -> Result<Option<Stored>> {
-        Ok(self.take_all(&[at])?.pop().flatten())
     }
 
     fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>> {

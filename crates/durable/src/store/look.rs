@@ -6,13 +6,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Kinds, Near, State, Stored, Which};
 use crate::id::{Place, TimerId, millis};
 
 /// Where a timer is on its way. serde has it as its [name](Self::name).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Phase {
     /// Its time is to come.
@@ -71,18 +72,6 @@ impl Phase {
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(phase, _)| *phase == self).map_or("", |(_, name)| name)
-    }
-}
-
-impl Serialize for Phase {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Phase {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -379,4 +368,6 @@ pub struct Effects {
     pub running: u64,
     /// So many stay buried, because another timer has their key.
     pub key_taken: u64,
+    /// So many stay as they are, because somebody else holds them, such as an open transaction.
+    pub locked: u64,
 }

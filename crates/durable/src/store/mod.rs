@@ -41,6 +41,11 @@ pub struct Owner {
     pub epoch: u64,
 }
 
+/// The answer to come of a call.
+pub trait Answers<T, E>: Future<Output = Result<T, E>> + Send {}
+
+impl<T, E, F: Future<Output = Result<T, E>> + Send> Answers<T, E> for F {}
+
 /// A store of timers, in which `timingwheel-durable` keeps them.
 ///
 /// [`MemoryStore`](crate::MemoryStore), `RedbStore` and `PostgresStore` are such stores.
@@ -84,18 +89,18 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// `kinds`: the kinds that the owner has handlers for. A shared store gives a timer to an owner that has a handler for it, if
     /// there is one. An owner without handlers only saves, cancels and moves, and gets no timers.
-    fn join(&self, lease: Duration, kinds: Kinds) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
+    fn join(&self, lease: Duration, kinds: Kinds) -> impl Answers<Owner, Self::Error>;
 
     /// The owner begins nothing more. The timers that it has begun and not settled are stored again, and their attempts
     /// count. Returns the number of these timers.
-    fn leave(&self, owner: Owner) -> impl Future<Output = Result<u64, Self::Error>> + Send;
+    fn leave(&self, owner: Owner) -> impl Answers<u64, Self::Error>;
 
     /// Stores timers. Each answer is independent of the others, except for timers with the same key.
-    fn save(&self, timers: Vec<NewTimer>) -> impl Future<Output = Result<Vec<Saved>, Self::Error>> + Send;
+    fn save(&self, timers: Vec<NewTimer>) -> impl Answers<Vec<Saved>, Self::Error>;
 
     /// The timers of some kinds after a place and up to a time, the earliest first. They are stored, or an earlier owner has begun
     /// them. It writes nothing, so a later cancel or move still succeeds.
-    fn load(&self, owner: Owner, ask: Ask) -> impl Future<Output = Result<Loaded, Self::Error>> + Send;
+    fn load(&self, owner: Owner, ask: Ask) -> impl Answers<Loaded, Self::Error>;
 
     /// Begins the timers that still stand where they stood when they were loaded, if they are of the given kinds.
     /// Counts the attempt. From here on a cancel comes too late. A timer that was cancelled while it ran, and whose owner is
@@ -103,56 +108,34 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// If the owner has already begun a timer, and not ended it, the answer has the same attempt again: the first
     /// answer may have been lost.
-    fn begin(
-        &self,
-        owner: Owner,
-        ask: ToBegin,
-    ) -> impl Future<Output = Result<Vec<Begun>, Self::Error>> + Send;
+    fn begin(&self, owner: Owner, ask: ToBegin) -> impl Answers<Vec<Begun>, Self::Error>;
 
     /// Ends attempts, in one transaction: each timer that is as its attempt began is changed, or deleted.
-    fn settle(
-        &self,
-        owner: Owner,
-        ends: Vec<Ended>,
-    ) -> impl Future<Output = Result<Vec<Settled>, Self::Error>> + Send;
+    fn settle(&self, owner: Owner, ends: Vec<Ended>) -> impl Answers<Vec<Settled>, Self::Error>;
 
     /// Removes a stored timer. If there is none, deletes the buried ones of this name or key. An attempt that has begun goes on, and [nothing follows it](Removal::Running).
     ///
     /// If an earlier owner began a timer and did not settle it, cancels, moves and saves treat the timer as stored.
     /// That attempt counts, and is over.
-    fn cancel(&self, which: Which) -> impl Future<Output = Result<Removal, Self::Error>> + Send;
+    fn cancel(&self, which: Which) -> impl Answers<Removal, Self::Error>;
 
     /// The timer of this name or key, unless it is [buried](Buried).
-    fn get(&self, which: Which) -> impl Future<Output = Result<Option<Stored>, Self::Error>> + Send;
+    fn get(&self, which: Which) -> impl Answers<Option<Stored>, Self::Error>;
 
     /// Moves a stored timer to another time.
-    fn reschedule(
-        &self,
-        which: Which,
-        due: Timestamp,
-    ) -> impl Future<Output = Result<Move, Self::Error>> + Send;
+    fn reschedule(&self, which: Which, due: Timestamp) -> impl Answers<Move, Self::Error>;
 
     /// Retries or deletes a [buried](Buried) timer. With a time it is stored again, due at that time, and its attempts are counted
     /// from 1 again. Without a time it is deleted.
     ///
     /// A run of a series is stored without its key and its rule, and under `number` in place of the series' number.
-    fn unbury(
-        &self,
-        id: TimerId,
-        due: Option<Timestamp>,
-        number: u64,
-    ) -> impl Future<Output = Result<Taken, Self::Error>> + Send;
+    fn unbury(&self, id: TimerId, due: Option<Timestamp>, number: u64) -> impl Answers<Taken, Self::Error>;
 
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
-    fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
+    fn list(&self, page: Page) -> impl Answers<Vec<Stored>, Self::Error>;
 
     /// A page of this owner's series, after a place. The payloads, failures, and series of other owners may be left out.
-    fn series(
-        &self,
-        owner: Owner,
-        after: Place,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send {
+    fn series(&self, owner: Owner, after: Place, limit: usize) -> impl Answers<Vec<Stored>, Self::Error> {
         let _ = owner;
         self.list(Page { only_series: true, after, limit, ..Page::default() })
     }
@@ -164,7 +147,7 @@ pub trait Store: Send + Sync + 'static {
         owner: Owner,
         until: Timestamp,
         kinds: Kinds,
-    ) -> impl Future<Output = Result<Vec<Overdue>, Self::Error>> + Send {
+    ) -> impl Answers<Vec<Overdue>, Self::Error> {
         async move {
             let (mut found, mut page) = (Vec::new(), Page::default());
             for _ in 0..PAGES {
@@ -192,54 +175,43 @@ pub trait Store: Send + Sync + 'static {
     /// The timers that a filter wants, and where the next look begins. It passes 2,500 timers at the most.
     ///
     /// The runner makes neither this call nor the next two, so a store that only it uses does not answer them.
-    fn look(&self, look: Look) -> impl Future<Output = Result<Looked, Self::Error>> + Send {
+    fn look(&self, look: Look) -> impl Answers<Looked, Self::Error> {
         let _ = look;
         std::future::pending()
     }
 
     /// How many there are of each kind in each phase. Where there are very many, it reckons from a part of them.
-    fn tally(&self, sight: Sight) -> impl Future<Output = Result<Tally, Self::Error>> + Send {
+    fn tally(&self, sight: Sight) -> impl Answers<Tally, Self::Error> {
         let _ = sight;
         std::future::pending()
     }
 
     /// Makes timers due at a time, buried ones too, as [`reschedule`](Self::reschedule) and [`unbury`](Self::unbury) do. Without a
-    /// time it cancels them, and deletes buried ones.
-    fn act(
-        &self,
-        picked: Vec<Picked>,
-        due: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Effects, Self::Error>> + Send {
+    /// time it cancels them, and deletes buried ones. It waits for no transaction that holds one of them, and leaves that one out.
+    fn act(&self, picked: Vec<Picked>, due: Option<Timestamp>) -> impl Answers<Effects, Self::Error> {
         let _ = (picked, due);
         std::future::pending()
     }
 
     /// Pauses a kind (`true`) or resumes it (`false`), if asked to. Answers the kinds that are paused then.
-    fn pause(
-        &self,
-        change: Option<(String, bool)>,
-    ) -> impl Future<Output = Result<Paused, Self::Error>> + Send {
+    fn pause(&self, change: Option<(String, bool)>) -> impl Answers<Paused, Self::Error> {
         let _ = change;
         std::future::ready(Ok(Paused::new()))
     }
 
     /// Keeps timers of a kind for so long after their end; no longer, if the time is zero.
-    fn keep_history(
-        &self,
-        kind: String,
-        age: Duration,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+    fn keep_history(&self, kind: String, age: Duration) -> impl Answers<(), Self::Error> {
         let _ = (kind, age);
         std::future::ready(Ok(()))
     }
 
     /// For how long ended timers are [kept](Self::keep_history), of each kind of which that was ever set.
-    fn histories(&self) -> impl Future<Output = Result<Histories, Self::Error>> + Send {
+    fn histories(&self) -> impl Answers<Histories, Self::Error> {
         std::future::ready(Ok(Histories::new()))
     }
 
     /// Deletes so many ended timers at the most, of those that are older than is [kept](Self::keep_history). Returns how many.
-    fn prune(&self, most: usize) -> impl Future<Output = Result<usize, Self::Error>> + Send {
+    fn prune(&self, most: usize) -> impl Answers<usize, Self::Error> {
         let _ = most;
         std::future::ready(Ok(0))
     }
@@ -250,7 +222,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// How many there are.
-    fn count(&self) -> impl Future<Output = Result<Counts, Self::Error>> + Send;
+    fn count(&self) -> impl Answers<Counts, Self::Error>;
 
     /// How many damaged timers were found since the store was opened.
     fn damaged(&self) -> u64 {
@@ -265,11 +237,7 @@ pub trait Store: Send + Sync + 'static {
     /// Tells the store that the owner lives, and returns how it stands. Only a [shared](Self::is_shared) store is asked.
     ///
     /// With `from`, the answer has [`Renewed::first_due`], among the timers that are due from then on.
-    fn renew(
-        &self,
-        owner: Owner,
-        from: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Renewed, Self::Error>> + Send {
+    fn renew(&self, owner: Owner, from: Option<Timestamp>) -> impl Answers<Renewed, Self::Error> {
         let _ = (owner, from);
         std::future::pending()
     }
@@ -302,25 +270,58 @@ pub trait Store: Send + Sync + 'static {
     /// A number for a timer that this owner saves. No other timer of the store has it. `count` differs for each timer.
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
         let _ = (due, kind);
-        // Epochs are used once.
+        // Epochs are used once, as long as nobody puts an older copy of the store in its place: see `RedbStore`.
         (owner.epoch << 32).wrapping_add(count)
     }
 }
 
-/// The answer to come of a call.
+/// The same, without its type.
 pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
+
+/// The list of all calls, for macros that do the same with each. The first word says where its meaning is, if the store has maps:
+/// in `tables`, as a call that reads or writes these, or in the store.
+macro_rules! all_calls {
+    ($then:ident $($before:tt)*) => {
+        $then! {
+            $($before)*
+            of_store join(lease: Duration, kinds: Kinds) -> Owner;
+            write leave(owner: Owner) -> u64;
+            of_store renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
+            of_store save(timers: Vec<NewTimer>) -> Vec<Saved>;
+            read load(owner: Owner, ask: Ask) -> Loaded;
+            write begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
+            write settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
+            write cancel(which: Which) -> Removal;
+            read get(which: Which) -> Option<Stored>;
+            write reschedule(which: Which, due: Timestamp) -> Move;
+            write unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
+            read list(page: Page) -> Vec<Stored>;
+            of_store series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
+            of_store overdue(owner: Owner, until: Timestamp, kinds: Kinds) -> Vec<Overdue>;
+            of_store count() -> Counts;
+            read look(look: Look) -> Looked;
+            read tally(sight: Sight) -> Tally;
+            write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
+            write pause(change: Option<(String, bool)>) -> Paused;
+            write keep_history(kind: String, age: Duration) -> ();
+            read histories() -> Histories;
+            write prune(most: usize) -> usize;
+        }
+    };
+}
+pub(crate) use all_calls;
 
 /// A store without its type, so that `Durable` has no type parameter. One allocation for each call, which is one for each
 /// batch.
 macro_rules! erased {
     (
-        plain { $($plain:ident($($part:ident: $of:ty),*) -> $told:ty;)* }
-        calls { $($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)* }
+        plain { $($plain:ident($($part:ident: $what:ty),*) -> $told:ty;)* }
+        $($of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*
     ) => {
         pub(crate) trait ErasedStore: Send + Sync {
             fn check(&self, timer: &NewTimer) -> Result<(), Error>;
             fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
-            $(fn $plain(&self, $($part: $of),*) -> $told;)*
+            $(fn $plain(&self, $($part: $what),*) -> $told;)*
             $(fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer>;)*
         }
 
@@ -334,7 +335,7 @@ macro_rules! erased {
             }
 
             $(
-                fn $plain(&self, $($part: $of),*) -> $told {
+                fn $plain(&self, $($part: $what),*) -> $told {
                     Store::$plain(self, $($part),*)
                 }
             )*
@@ -348,8 +349,8 @@ macro_rules! erased {
     };
 }
 
-erased! {
-    plain {
+all_calls! {
+    erased plain {
         set_clock(clock: Arc<dyn Clock>) -> ();
         damaged() -> u64;
         is_shared() -> bool;
@@ -357,29 +358,5 @@ erased! {
         is_mine(owner: Owner, timer: Near) -> bool;
         clock(owner: Owner) -> Option<Timestamp>;
         number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
-    }
-    calls {
-        join(lease: Duration, kinds: Kinds) -> Owner;
-        leave(owner: Owner) -> u64;
-        renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
-        save(timers: Vec<NewTimer>) -> Vec<Saved>;
-        load(owner: Owner, ask: Ask) -> Loaded;
-        begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
-        settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
-        cancel(which: Which) -> Removal;
-        get(which: Which) -> Option<Stored>;
-        reschedule(which: Which, due: Timestamp) -> Move;
-        unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
-        list(page: Page) -> Vec<Stored>;
-        series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
-        overdue(owner: Owner, until: Timestamp, kinds: Kinds) -> Vec<Overdue>;
-        count() -> Counts;
-        look(look: Look) -> Looked;
-        tally(sight: Sight) -> Tally;
-        act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
-        pause(change: Option<(String, bool)>) -> Paused;
-        keep_history(kind: String, age: Duration) -> ();
-        histories() -> Histories;
-        prune(most: usize) -> usize;
     }
 }

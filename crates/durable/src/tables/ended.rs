@@ -42,8 +42,8 @@ pub(super) fn note_ended<T: Tables>(
     begun: Option<BegunBy>,
     phase: Phase,
 ) -> Result<(), T::Error> {
-    let age = tables.history_of(&row.kind)?;
-    let (Some(now), true) = (tables.now(), age.is_some_and(|age| !age.is_zero())) else { return Ok(()) };
+    let is_kept = tables.histories()?.get(&row.kind).is_some_and(|age| !age.is_zero());
+    let (Some(now), true) = (tables.now(), is_kept) else { return Ok(()) };
     let mut row = shown(row.clone(), begun);
     row.times.ended = Some(now);
     let mut at = Place { due_ms: millis(now), unique: row.timer.id.unique };

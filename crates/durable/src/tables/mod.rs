@@ -53,7 +53,6 @@ pub(crate) trait Lookup {
 
     /// For how long ended timers are kept, of each kind for which that was ever set.
     fn histories(&self) -> Result<Histories, Self::Error>;
-    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Self::Error>;
     /// The first ended timer of a kind at this place or after it. A place here is the time of the end, and a number.
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Self::Error>;
     /// The kinds and places of ended timers of this name.
@@ -63,16 +62,16 @@ pub(crate) trait Lookup {
 /// The maps and the number of the owner, in one transaction.
 pub(crate) trait Tables: Lookup {
     fn put(&mut self, row: &Stored) -> Result<(), Self::Error>;
-    fn take(&mut self, at: Place) -> Result<Option<Stored>, Self::Error>;
+    fn take(&mut self, at: Place) -> Result<Option<Stored>, Self::Error> {
+        Ok(self.take_all(&[at])?.pop().flatten())
+    }
 
     /// The rows at several places, which ascend. A map may find them faster together than one by one.
     fn rows(&self, places: &[Place]) -> Result<Vec<Option<Stored>>, Self::Error> {
         places.iter().map(|at| self.row(*at)).collect()
     }
     /// As [`rows`](Self::rows), and removes them.
-    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>, Self::Error> {
-        places.iter().map(|at| self.take(*at)).collect()
-    }
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Stored>>, Self::Error>;
 
     /// Returns the attempt before.
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Self::Error>;
@@ -532,26 +531,9 @@ fn find_buried<L: Lookup>(tables: &L, which: &Which) -> Result<Vec<Stored>, L::E
 
 /// The calls of a [`Store`](crate::store::Store) that has two methods, `read` and `write`. Each runs a closure over the maps in
 /// one transaction.
-macro_rules! calls {
-    () => {
-        $crate::tables::calls! {
-            write leave(owner: Owner) -> u64;
-            read load(owner: Owner, ask: Ask) -> Loaded;
-            write begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
-            write settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
-            write cancel(which: Which) -> Removal;
-            read get(which: Which) -> Option<Stored>;
-            write reschedule(which: Which, due: Timestamp) -> Move;
-            write unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
-            read list(page: Page) -> Vec<Stored>;
-            read look(look: Look) -> Looked;
-            read tally(sight: Sight) -> Tally;
-            write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
-            write pause(change: Option<(String, bool)>) -> Paused;
-            write keep_history(kind: String, age: Duration) -> ();
-            read histories() -> Histories;
-            write prune(most: usize) -> usize;
-        }
+macro_rules! over_maps {
+    ($($way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $($crate::tables::over_maps! { @ $way $call($($name: $type),*) -> $answer })*
 
         async fn join(&self, _lease: Duration, _kinds: Kinds) -> Result<Owner, Self::Error> {
             self.write(|tables| $crate::tables::join(tables)).await
@@ -569,12 +551,11 @@ macro_rules! calls {
             self.read(|tables| tables.counts()).await
         }
     };
-    ($($way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
-        $(
-            async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
-                self.$way(move |tables| $crate::tables::$call(tables, $($name),*)).await
-            }
-        )*
+    (@ of_store $($call:tt)*) => {};
+    (@ $way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty) => {
+        async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
+            self.$way(move |tables| $crate::tables::$call(tables, $($name),*)).await
+        }
     };
 }
-pub(crate) use calls;
+pub(crate) use over_maps;

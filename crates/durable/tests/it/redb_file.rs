@@ -116,6 +116,30 @@ fn saves_that_occupy_all_blocking_threads_of_the_runtime_are_stored() {
 }
 
 #[tokio::test]
+async fn a_copy_that_is_put_in_place_of_a_later_file_gives_no_id_again_that_the_lost_life_has_told() {
+    let folder = folder();
+    let paths = ["timers.redb", "copy"].map(|name| folder.path().join(name));
+    drop(RedbStore::create(&paths[0]).unwrap());
+    std::fs::copy(&paths[0], &paths[1]).unwrap();
+    let (mut told, mut epochs) = (std::collections::HashSet::new(), Vec::new());
+    for path in &paths {
+        let store = RedbStore::open(path).unwrap();
+        let durable = Durable::builder(&TimingWheel::new(), store).start().await.unwrap();
+        let due = "2100-01-01T00:00:00Z".parse().unwrap();
+        for number in 0..100 {
+            let id = durable.at(due, &Blob(number.to_string())).save().await.unwrap();
+            assert!(told.insert(id), "{id}");
+            epochs.push(id.unique() >> 32);
+        }
+        durable.stop(Duration::from_secs(60)).await;
+    }
+    assert!(
+        epochs.iter().all(|epoch| *epoch == epochs[0]),
+        "the file does not tell the lives apart: {epochs:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_file_of_a_newer_format_is_refused_and_left_as_it_is() {
     let folder = folder();
     let path = folder.path().join("timers.redb");

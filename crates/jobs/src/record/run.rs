@@ -1,13 +1,12 @@
 //! The runs of a job: how one begins, how the next is armed, and how the job ends.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::ptr;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures::future::AbortHandle;
-use timingwheel::Error;
 use tokio::time::Instant;
 
 use super::{Code, Found, MISSED_AFTER, Move, Polled, Record, Run, Stage, State, timer};
@@ -88,13 +87,14 @@ impl<K: Key, W: Work> Record<K, W> {
         drop(state);
         let mut sleep = timer(&self.wheel, due, next.tolerance);
         let expected = sleep.deadline();
-        let is_due = match self.poll(&mut sleep) {
-            Polled::Refused(error) | Polled::Lost(error) => {
-                self.lock().run_that_goes_on()?.refused = Some(due);
-                return Err(JobError::could_not_run(&self.wheel, error));
-            }
-            polled => matches!(polled, Polled::Due),
-        };
+        let polled = self.poll(&mut sleep);
+        if let Polled::Refused(error) | Polled::Lost(error) = polled {
+            // A cancel, an abort or a reset from now on is too late.
+            let mut state = self.lock();
+            let run = state.run_that_goes_on()?;
+            (run.is_last, run.abort, run.refused) = (true, None, Some(due));
+            return Err(JobError::could_not_run(&self.wheel, error));
+        }
         // Before the job waits: others that wait for its place come first.
         if let Some(table) = table {
             table.leave(Arc::as_ptr(self).addr());
@@ -109,53 +109,50 @@ impl<K: Key, W: Work> Record<K, W> {
         let run = mem::replace(&mut state.stage, Stage::in_hand(to, is_woken, false));
         drop(state);
         drop(run);
-        self.put_down(sleep, is_due, None);
+        self.put_down(sleep, polled, None);
         Ok(())
     }
 
-    /// Ends a job in whose task something has come to its end. Returns why it has no output.
-    pub(crate) fn finish(&self, ended: Result<(), JobError>) -> Result<(), JobError> {
-        let state = self.lock();
-        // An abort, or a cancel after a refusal, that has told its caller that it was in time.
-        let ended = match &state.stage {
-            Stage::Runs(run) if run.abort.is_none() => ended.and(Err(JobError(Kind::Cancelled))),
-            Stage::Runs(run) if run.refused.is_some() && run.is_last => Err(JobError(Kind::Cancelled)),
-            _ => ended,
-        };
-        let error = ended.as_ref().err();
-        self.end(
-            state,
-            error.map_or(JobState::Done, JobError::state),
-            error.and_then(JobError::reason),
-            true,
-        );
-        ended
+    /// Ends a job in whose task something has come to its end.
+    pub(crate) fn finish(&self, code: Code<W>, mut ended: Result<(), JobError>) {
+        let mut state = self.lock();
+        if let Stage::Runs(Run { abort: None, .. }) = state.stage {
+            // An abort has told its caller that it was in time.
+            ended = ended.and(Err(JobError(Kind::Cancelled)));
+        }
+        state.code = Some(code);
+        self.end(state, ended, true);
     }
 
-    /// Ends a job. It leaves the list, unless it was taken out before. After that those who wait for its end are told, so they
-    /// do not find it there. At last its code is dropped.
+    /// Ends a job, and drops its code. Then it leaves the list, unless it was taken out before, and at last those who wait for
+    /// its end are told. Panics if dropping the code does.
     pub(super) fn end(
         &self,
         mut state: MutexGuard<'_, State<K, W>>,
-        over: JobState,
-        error: Option<Error>,
+        ended: Result<(), JobError>,
         is_listed: bool,
     ) {
         debug_assert!(!matches!(state.stage, Stage::Over { .. }), "a job ends once");
+        let over = ended.as_ref().map_or_else(JobError::state, |()| JobState::Done);
         let mut is_cut_off = false;
         if let Stage::Runs(run) = &state.stage {
-            is_cut_off = run.abort.is_none() || over == JobState::CouldNotRun && run.refused.is_none();
+            is_cut_off = run.is_cut_off() || over == JobState::CouldNotRun && run.refused.is_none();
             state.due = run.refused;
-        } else if error.is_none() {
+        } else if over != JobState::CouldNotRun {
             state.due = None;
         }
-        let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, is_cut_off });
+        let stage = mem::replace(&mut state.stage, Stage::Over { state: over, is_cut_off });
         let (joins, code, table) = (mem::take(&mut state.joins), state.code.take(), state.table.take());
         drop(state);
         if over == JobState::Panicked {
             self.wheel.note_panic();
             #[cfg(feature = "tracing")]
             tracing::error!(parent: &self.span, "a job panicked");
+        }
+        let (mut dropped, mut told) = (Ok(()), None);
+        if let Some((mut work, tell)) = code {
+            told = tell.zip(ended.map(|()| work.output()).transpose());
+            dropped = caught(|| drop(work));
         }
         if let Some(table) = table {
             let address = ptr::from_ref(self).addr();
@@ -172,8 +169,11 @@ impl<K: Key, W: Work> Record<K, W> {
             _ = caught(|| join.send(over));
         }
         drop(stage);
-        if let Some(code) = code {
-            discard(code, over);
+        if let Some((tell, result)) = told {
+            _ = tell.send(result);
+        }
+        if let Err(panic) = dropped {
+            resume_unwind(panic.into_panic().expect("it is one"));
         }
     }
 
@@ -186,7 +186,7 @@ impl<K: Key, W: Work> Record<K, W> {
         let info = state.info();
         let is_changed = match &mut state.stage {
             Stage::Waits(_) | Stage::InHand(_) | Stage::Queued { .. } => {
-                self.end(state, JobState::Cancelled, None, is_listed);
+                self.end(state, Err(JobError(Kind::Cancelled)), is_listed);
                 true
             }
             Stage::Runs(run) if aborts => {
@@ -200,15 +200,4 @@ impl<K: Key, W: Work> Record<K, W> {
         };
         Found { info, is_changed }
     }
-}
-
-/// Drops the code of a job that is over. If the job is done by that, its handle is told.
-fn discard<W: Work>((mut work, tell): Code<W>, over: JobState) {
-    let output = if over == JobState::Done { work.output() } else { None };
-    // Whoever is told, also by the loss of the other end, finds it dropped.
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(work)));
-    if let (Some(tell), Some(output)) = (tell, output) {
-        _ = tell.send(Ok(output));
-    }
-    dropped.unwrap_or_else(|panic| resume_unwind(panic));
 }

@@ -1,13 +1,12 @@
-//! Jobs on a wheel with a bound: a job that waits has one place, one that runs has none, and every place is free again in the
-//! end. A job without a place is refused, with all that it has.
+//! Jobs on a wheel with a bound: a job that runs has no place, and a job without a place is refused, with all that it has.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use timingwheel_jobs::{JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{JobState, Jobs, JobsExt};
 use tokio::time::{Instant, sleep};
 
-use crate::{DAY, Runs, bounded, fill, free, ms, panics, rate, runtime, state};
+use crate::{DAY, Runs, bounded, fill, ms, rate, runtime, state};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_next_run_has_no_place_could_not_run_and_says_when_it_was_due() {
@@ -26,24 +25,6 @@ async fn a_job_whose_next_run_has_no_place_could_not_run_and_says_when_it_was_du
     assert_eq!(state(jobs.get(&1)), Some(JobState::CouldNotRun));
     let stopped = jobs.shutdown(ms(0)).await;
     assert_eq!((stopped.not_begun.len(), stopped.finished, stopped.aborted), (1, 0, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_waits_takes_one_place_and_gives_it_back_however_it_ends() {
-    let wheel = bounded(1);
-    let run = |times| wheel.try_run_by(rate(ms(10)).times(times), || sleep(ms(5))).unwrap();
-    run(3).await.unwrap();
-    assert!(run(3).cancel());
-    let panics = wheel.try_run_by(rate(ms(10)), || panics("as asked")).unwrap();
-    assert!(panics.await.unwrap_err().is_panic());
-    assert_eq!((free(&wheel), wheel.pending()), (1, 0));
-    // One whose only run has begun has no place for another.
-    let jobs = Jobs::new(&wheel);
-    jobs.try_run_after("key", ms(1), sleep(DAY)).unwrap();
-    sleep(ms(2)).await;
-    let _others = fill(&wheel);
-    assert!(jobs.try_run_after("key", ms(1), async {}).unwrap_err().error().is_at_capacity());
-    assert_eq!(state(jobs.get("key")), Some(JobState::Running));
 }
 
 /// Only the wheel can spawn it, and has no place.

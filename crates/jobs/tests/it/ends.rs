@@ -9,12 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, LastRun, Repeating, Schedule};
+use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_test::assert_pending;
 
-use crate::{DAY, Runs, bounded, ms, owning, panics, rate, runtime, state, stop, when_woken};
+use crate::{DAY, bounded, ms, owning, rate, runtime, state, stop, when_woken};
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_handle_finds_its_code_dropped()
@@ -68,43 +68,6 @@ async fn a_job_that_is_aborted_before_its_first_poll_runs_nothing() {
     assert_eq!(job.info().state, JobState::Running);
     assert!(job.abort());
     assert!(job.await.map(|(): ()| ()).unwrap_err().is_cancelled());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_aborts_itself_ends_at_its_next_wait() {
-    let (wheel, slot) = (crate::wheel(), Arc::new(Mutex::new(None::<Repeating>)));
-    let own = slot.clone();
-    let job = wheel.run_by(rate(ms(10)), move || {
-        let own = own.clone();
-        async move {
-            assert!(own.lock().unwrap().as_ref().unwrap().abort());
-            yield_now().await;
-            panics("it was aborted").await;
-        }
-    });
-    *slot.lock().unwrap() = Some(job);
-    sleep(ms(20)).await;
-    let job = slot.lock().unwrap().take().unwrap();
-    assert!(job.await.unwrap_err().is_cancelled());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_whose_next_run_is_always_due_lets_others_run_and_begins_none_after_a_cancel() {
-    let schedules: [Box<dyn Schedule>; 2] =
-        [Box::new(FixedDelay::new(ms(0))), Box::new(|last: LastRun| Some(last.due - ms(1)))];
-    for schedule in schedules {
-        let runs = Runs::new();
-        let job = runs.job(&crate::wheel(), schedule, &[]);
-        // It has ended a run, and lets this task run before it begins the next.
-        while runs.began().len() < 3 {
-            yield_now().await;
-        }
-        let before = runs.began();
-        assert!(job.cancel());
-        sleep(DAY).await;
-        assert_eq!(runs.began(), before);
-        assert!(job.await.unwrap_err().is_cancelled());
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,17 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::acts::{Key, Use, keys_that};
 use crate::moves::Changeable;
-use crate::{DAY, HANG_GUARD, ms, one_shard, owning, rate, runtime, wait_by, when_dropped};
-
-/// Runs it on a thread that is left alone if it hangs.
-fn does_not_wait_for_itself(test: impl AsyncFnOnce() + Send + 'static) {
-    let (done, is_done) = channel();
-    thread::spawn(move || {
-        runtime(0).block_on(test());
-        done.send(()).unwrap();
-    });
-    assert_eq!(is_done.recv(), Ok(()), "it has panicked, or waits for its own lock");
-}
+use crate::{DAY, HANG_GUARD, ms, one_shard, owning, runtime, when_dropped};
 
 impl Schedule for Key {
     fn next(&mut self, last: LastRun) -> Option<Instant> {
@@ -39,75 +29,43 @@ impl Schedule for Key {
     }
 }
 
-#[test]
-fn keys_futures_and_schedules_may_ask_for_the_jobs_wherever_they_are_used() {
-    does_not_wait_for_itself(async || {
-        let cell = Arc::new(OnceLock::<Jobs<Key>>::new());
-        let own = cell.clone();
-        let asks = keys_that(move |_, what| match own.get() {
-            _ if what == Use::Eq => {}
-            // Each job, also the one that this is about, which clones the keys.
-            Some(jobs) if what == Use::Call => assert!(!jobs.list().is_empty()),
-            Some(jobs) => _ = jobs.len(),
-            None => {}
-        });
-        let jobs = cell.get_or_init(|| Jobs::new(&one_shard()));
-        for round in 0..3 {
-            for key in 0..20 {
-                let future = asks(key);
-                let add = jobs.try_run_after(asks(key), DAY, async move { drop(future) });
-                assert_eq!(add.unwrap().is_some(), round > 0, "replaced");
-            }
-        }
-        assert_eq!((jobs.len(), jobs.list().len()), (20, 20), "though they have one hash");
-        let make = asks(1);
-        let run = move || {
-            make.act(Use::Call);
-            async {}
-        };
-        jobs.try_run_by(asks(1), asks(1), run).unwrap();
-        assert!(jobs.get(&asks(2)).is_some() && jobs.join(&asks(2)).is_some());
-        assert!(jobs.reset_after(&asks(2), ms(1)));
-        let has_run = jobs.join(&asks(2)).unwrap();
-        assert!(jobs.remove(&asks(3)).is_some() && jobs.abort(&asks(4)).is_some());
-        assert!(jobs.remove(&asks(99)).is_none());
-        // One has run, and one again and again.
-        has_run.await;
-        sleep(ms(5)).await;
-        assert_eq!(jobs.len(), 17);
-        drop(jobs.shutdown(ms(10)).await);
-        assert!(jobs.is_empty());
+#[tokio::test]
+async fn keys_futures_and_schedules_may_ask_for_the_jobs_wherever_they_are_used() {
+    let cell = Arc::new(OnceLock::<Jobs<Key>>::new());
+    let own = cell.clone();
+    let asks = keys_that(move |_, what| match own.get() {
+        _ if what == Use::Eq => {}
+        // Each job, also the one that this is about, which clones the keys.
+        Some(jobs) if what == Use::Call => assert!(!jobs.list().is_empty()),
+        Some(jobs) => _ = jobs.len(),
+        None => {}
     });
-}
-
-/// With one shard: the next timer that is armed drops a stranger's waker, which asks for the job.
-#[test]
-fn a_job_that_is_added_or_waits_again_after_a_timer_was_dropped_does_not_wait_for_itself() {
-    does_not_wait_for_itself(async || {
-        let wheel = one_shard();
-        let jobs = Arc::new(Jobs::new(&wheel));
-        let (strangers, own, inner) = (Arc::new(AtomicUsize::new(0)), Arc::downgrade(&jobs), wheel.clone());
-        let dropped = strangers.clone();
-        let abandon = move || {
-            let (jobs, dropped) = (own.clone(), dropped.clone());
-            let asks = move || {
-                _ = jobs.upgrade().map(|jobs| jobs.get(&1));
-                dropped.fetch_add(1, Ordering::Relaxed);
-            };
-            drop(wait_by(&when_dropped(asks), inner.sleep(DAY)));
-        };
-        abandon();
-        let make = move || {
-            abandon();
-            async {}
-        };
-        jobs.try_run_by(1, rate(ms(5)), make).unwrap();
-        let start = Instant::now();
-        while strangers.load(Ordering::Relaxed) < 5 {
-            assert!(start.elapsed() < HANG_GUARD);
-            sleep(ms(1)).await;
+    let jobs = cell.get_or_init(|| Jobs::new(&one_shard()));
+    for round in 0..3 {
+        for key in 0..20 {
+            let future = asks(key);
+            let add = jobs.try_run_after(asks(key), DAY, async move { drop(future) });
+            assert_eq!(add.unwrap().is_some(), round > 0, "replaced");
         }
-    });
+    }
+    assert_eq!((jobs.len(), jobs.list().len()), (20, 20), "though they have one hash");
+    let make = asks(1);
+    let run = move || {
+        make.act(Use::Call);
+        async {}
+    };
+    jobs.try_run_by(asks(1), asks(1), run).unwrap();
+    assert!(jobs.get(&asks(2)).is_some() && jobs.join(&asks(2)).is_some());
+    assert!(jobs.reset_after(&asks(2), ms(1)));
+    let has_run = jobs.join(&asks(2)).unwrap();
+    assert!(jobs.remove(&asks(3)).is_some() && jobs.abort(&asks(4)).is_some());
+    assert!(jobs.remove(&asks(99)).is_none());
+    // One has run, and one again and again.
+    has_run.await;
+    sleep(ms(5)).await;
+    assert_eq!(jobs.len(), 17);
+    drop(jobs.shutdown(ms(10)).await);
+    assert!(jobs.is_empty());
 }
 
 #[test]
@@ -190,28 +148,26 @@ fn a_job_that_comes_due_before_it_is_listed_runs() {
     assert_eq!(has_run.recv(), Ok(()), "the call of the wheel is lost");
 }
 
-#[test]
-fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed() {
-    does_not_wait_for_itself(async || {
-        let (wheel, hook) = (crate::wheel(), Hook::default());
-        let jobs = Jobs::new(&wheel);
-        let panics = || hook.set(|| panic!("as asked"));
-        jobs.try_run_after(hook.key(1), ms(50), async {}).unwrap();
-        for delay in [Duration::ZERO, DAY] {
-            panics();
-            let inner = jobs.clone();
-            let comes_back = when_dropped(move || assert_eq!(inner.len(), 1));
-            let add = || jobs.try_run_after(hook.key(1), delay, async move { drop(comes_back) }).is_ok();
-            assert!(catch_unwind(AssertUnwindSafe(add)).is_err());
-            assert_eq!((wheel.pending(), jobs.len()), (1, 1), "it has begun, and nobody has it");
-        }
-        // One that is over leaves the list without comparing keys.
+#[tokio::test]
+async fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed() {
+    let (wheel, hook) = (crate::wheel(), Hook::default());
+    let jobs = Jobs::new(&wheel);
+    let panics = || hook.set(|| panic!("as asked"));
+    jobs.try_run_after(hook.key(1), ms(50), async {}).unwrap();
+    for delay in [Duration::ZERO, DAY] {
         panics();
-        while !jobs.is_empty() {
-            sleep(ms(1)).await;
-        }
-        assert!(hook.is_set());
-    });
+        let inner = jobs.clone();
+        let comes_back = when_dropped(move || assert_eq!(inner.len(), 1));
+        let add = || jobs.try_run_after(hook.key(1), delay, async move { drop(comes_back) }).is_ok();
+        assert!(catch_unwind(AssertUnwindSafe(add)).is_err());
+        assert_eq!((wheel.pending(), jobs.len()), (1, 1), "it has begun, and nobody has it");
+    }
+    // One that is over leaves the list without comparing keys.
+    panics();
+    while !jobs.is_empty() {
+        sleep(ms(1)).await;
+    }
+    assert!(hook.is_set());
 }
 
 #[tokio::test(start_paused = true)]

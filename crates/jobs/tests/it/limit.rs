@@ -5,30 +5,23 @@ use std::cell::RefCell;
 use std::io::{Write, stderr};
 use std::process::abort;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
 use std::time::Duration;
-use std::{env, thread};
 
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// Milliseconds, in place of the limit, for the test of the limit.
-pub(crate) const SHORTER: &str = "TEST_LIMIT_MS";
 
 thread_local! {
     /// Dropped as the thread of a test ends, or has another limit.
     static WATCHED: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
 }
 
-fn shorter() -> Option<Duration> {
-    env::var(SHORTER).ok().map(|millis| Duration::from_millis(millis.parse().expect("a number")))
-}
-
 /// Ends the process if this thread is still there at the end of the limit, and has not called this again.
 pub(crate) fn limit_this_test() {
     let (watched, gone) = channel();
     WATCHED.set(Some(watched));
-    let (name, limit) = (thread::current().name().unwrap_or("a test").to_owned(), shorter().unwrap_or(LIMIT));
+    let name = thread::current().name().unwrap_or("a test").to_owned();
     thread::spawn(move || {
-        if gone.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+        if gone.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
             // The macros print to what an abort takes along.
             _ = writeln!(stderr(), "{name} waits for ever");
             abort();

@@ -16,11 +16,10 @@ mod schedules;
 mod threads;
 
 use std::hash::Hash;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
+use std::thread;
 use std::time::Duration;
-use std::{env, thread};
 
 use timingwheel::{Sleep, TimingWheel};
 use timingwheel_jobs::{
@@ -161,22 +160,4 @@ impl Runs {
     fn began(&self) -> Vec<u128> {
         self.began.lock().unwrap().clone()
     }
-}
-
-/// Waits for ever where the test below runs it.
-#[test]
-fn waits_for_ever() {
-    limit_this_test();
-    while env::var_os(limit::SHORTER).is_some() {
-        thread::park();
-    }
-}
-
-#[test]
-fn a_test_that_waits_for_ever_ends_its_process_which_names_it() {
-    let mut tests = Command::new(env::current_exe().unwrap());
-    let ended = tests.args(["--exact", "waits_for_ever"]).env(limit::SHORTER, "50").output().unwrap();
-    assert!(!ended.status.success());
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert!(told.contains("waits_for_ever waits for ever"), "{told}");
 }

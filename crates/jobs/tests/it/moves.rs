@@ -125,12 +125,14 @@ async fn a_run_that_is_moved_as_it_comes_due_is_its_users_or_if_the_full_wheel_r
     }
 }
 
-/// A stranger's waker that is left to the timer of the next run moves the job twice as that is armed.
+/// A stranger's waker that is left in the wheel asks for the job as that is armed, and another one moves it twice as the timer of
+/// its next run is armed.
 #[tokio::test(start_paused = true)]
 async fn of_two_moves_that_come_while_the_next_run_is_armed_the_last_counts() {
     let (wheel, start) = (one_shard(), Instant::now());
     let jobs = Jobs::new(&wheel);
-    let inner = jobs.clone();
+    let [asked, inner] = [jobs.clone(), jobs.clone()];
+    drop(wait_by(&when_dropped(move || assert!(asked.get(&1).is_none())), wheel.sleep(DAY)));
     let run = move || {
         let jobs = inner.clone();
         let moves = move || assert!(jobs.reset_after(&1, ms(20)) && jobs.reset_after(&1, ms(30)));

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use timingwheel_jobs::{FixedRate, JobState, Jobs, LastRun, Schedule};
 use tokio::task::yield_now;
-use tokio::time::{Instant, MissedTickBehavior, sleep};
+use tokio::time::{Instant, MissedTickBehavior, sleep, timeout};
 
-use crate::{DAY, limit_this_test, ms, rate, runtime, state, stop, wheel};
+use crate::{Bomb, DAY, limit_this_test, ms, rate, runtime, state, stop, wheel};
 
 type Order = Arc<Mutex<Vec<&'static str>>>;
 
@@ -141,6 +141,19 @@ async fn jobs_that_wait_for_a_place_run_when_nobody_has_the_list_and_not_when_th
         assert_eq!(join.await, if ends { JobState::CouldNotRun } else { JobState::Done });
         assert_eq!(order.lock().unwrap().len(), if ends { 1 } else { 3 });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_panics_as_it_is_dropped_keeps_those_behind_it_from_no_end() {
+    let (wheel, bomb) = (wheel(), Bomb);
+    let jobs = Jobs::new(&wheel).with_concurrency(1);
+    jobs.try_run_after("runs", ms(1), sleep(ms(10))).unwrap();
+    jobs.try_run_after("bomb", ms(2), async { drop(bomb) }).unwrap();
+    jobs.try_run_after("behind", ms(3), async {}).unwrap();
+    let join = jobs.join("behind").unwrap();
+    sleep(ms(5)).await;
+    wheel.shutdown();
+    assert_eq!(timeout(DAY, join).await.expect("it hangs"), JobState::CouldNotRun);
 }
 
 /// Each task that is dropped gives its place to the next, whose task is dropped at once.

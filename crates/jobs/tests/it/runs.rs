@@ -1,19 +1,16 @@
 //! Where and when runs come: their runtime and its clock, and times that never come.
 
-use std::future::{poll_fn, ready};
-use std::pin::{Pin, pin};
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{JobState, Jobs, JobsExt, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, advance, sleep};
-use tokio_test::{assert_pending, task};
 
 use crate::{DAY, HANG_GUARD, ms, rate, rest, runtime};
 
@@ -128,34 +125,4 @@ fn a_job_keeps_its_wheel_until_it_has_run_and_the_driver_ends_after_it() {
             assert_eq!(runs.load(Ordering::Relaxed), 1);
         });
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_task_that_polled_last_is_the_one_that_is_woken() {
-    let wheel = crate::wheel();
-    let mut job = wheel.run_after(ms(5), async {});
-    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
-    assert_pending!(first.enter(|cx, _| Pin::new(&mut job).poll(cx)));
-    assert_pending!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)));
-    sleep(ms(6)).await;
-    assert_eq!((first.is_woken(), second.is_woken()), (false, true));
-    assert!(matches!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)), Poll::Ready(Ok(()))));
-}
-
-#[tokio::test(start_paused = true)]
-async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
-    let wheel = crate::wheel();
-    let jobs: Vec<Job<()>> = (0..1_000).map(|_| wheel.run_after(Duration::ZERO, async {})).collect();
-    sleep(ms(1)).await;
-    // In a task of tokio's, where there is a budget.
-    let polls = tokio::spawn(async move {
-        let (mut all, mut polls) = (pin!(futures::future::join_all(jobs)), 0);
-        poll_fn(|cx| {
-            polls += 1;
-            all.as_mut().poll(cx)
-        })
-        .await;
-        polls
-    });
-    assert!(polls.await.unwrap() > 1, "it kept the worker for a thousand jobs");
 }

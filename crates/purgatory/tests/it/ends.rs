@@ -3,9 +3,8 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
-use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
-use timingwheel_purgatory::{Purgatory, Watch, WatchError};
+use timingwheel_purgatory::{Purgatory, WatchError};
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready};
 
@@ -118,22 +117,6 @@ fn errors_say_what_they_are() {
         assert_eq!((io.kind(), io.to_string().as_str()), (kind, text));
         assert_eq!(error.source().is_some(), error == WatchError::CouldNotRun(shutdown));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn handles_and_futures_can_be_sent_shown_and_told_apart() {
-    fn is_sent<T: Send + Sync + Unpin + 'static>(_: &T) {}
-    let purgatory = purgatory();
-    let mut watch: Watch<()> = purgatory.watch(["key"], ms(10), never);
-    is_sent(&purgatory);
-    is_sent(&watch);
-    let text = format!("{purgatory:?}");
-    assert!(text.starts_with("Purgatory {") && text.contains("watched: 1, delayed: 1"), "{text}");
-    assert!(format!("{watch:?}").starts_with("Watch { state: \"watched\""));
-    assert!(!watch.is_terminated());
-    assert!((&mut watch).await.is_err());
-    assert!(watch.is_terminated());
-    assert_eq!(format!("{watch:?}"), "Watch { state: \"returned\", deadline: None }");
 }
 
 #[tokio::test(start_paused = true)]

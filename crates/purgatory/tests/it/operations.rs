@@ -29,16 +29,6 @@ async fn what_holds_at_once_is_tried_once_and_touches_neither_keys_nor_lists_nor
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_delay_never_comes_to_its_end() {
-    let purgatory = purgatory();
-    let mut watch = spawn(purgatory.watch(["key"], Duration::MAX, never));
-    assert_pending!(watch.poll());
-    advance(DAY * 365 * 100).await;
-    assert!(!watch.is_woken());
-    assert_pending!(watch.poll());
-}
-
-#[tokio::test(start_paused = true)]
 async fn operations_of_different_kinds_wait_under_one_key_and_one_under_ten_thousand() {
     let (purgatory, level) = (purgatory(), Level::default());
     let number = purgatory.watch((0..10_000).map(|key| key.to_string()), DAY, level.at_least(1));
@@ -106,12 +96,6 @@ async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
     }
     ends.dedup();
     assert!(ends.len() <= 2, "{ends:?}");
-    // Exact operations are told apart, and an operation without a delay has no tolerance.
-    let exact = Purgatory::new(&wheel).watch([0], ms(7), never);
-    let begin = Instant::now();
-    assert_eq!((exact.await, begin.elapsed()), (Err(WatchError::Expired), ms(7)));
-    assert_eq!(purgatory.watch([0], Duration::ZERO, never).await, Err(WatchError::Expired));
-    assert_eq!(begin.elapsed(), ms(7));
 }
 
 /// A turn fires some thousands at a time.
@@ -128,26 +112,6 @@ async fn operations_that_expire_count_as_fired_also_if_their_task_polls_all_of_t
     .await;
     let stats = wheel.stats();
     assert_eq!((stats.fired, stats.cancelled), (MANY, 0));
-}
-
-/// As an item that a condition pops off a queue, and whose future a `select!` drops.
-#[tokio::test(start_paused = true)]
-async fn what_is_given_back_completes_the_next_operation() {
-    let (purgatory, items) = (purgatory(), Arc::new(Mutex::new(Vec::new())));
-    let pop = || {
-        let (from, to, handle) = (items.clone(), items.clone(), purgatory.clone());
-        purgatory.watch(["queue"], DAY, move || from.lock().unwrap().pop()).give_back(move |item| {
-            to.lock().unwrap().push(item);
-            handle.check("queue");
-        })
-    };
-    let (first, mut second) = (pop(), spawn(pop()));
-    assert_pending!(second.poll());
-    items.lock().unwrap().push(7);
-    assert_eq!((purgatory.check("queue"), items.lock().unwrap().len(), second.is_woken()), (1, 0, false));
-    drop(first);
-    assert!(second.is_woken());
-    assert_ready_eq!(second.poll(), Ok(7));
 }
 
 #[tokio::test(start_paused = true)]

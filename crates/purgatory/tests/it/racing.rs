@@ -1,9 +1,9 @@
 //! Threads that check, cancel, drop and await the same operations. loom tries the orders of a few, in `src/models.rs`;
 //! these are many.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Barrier};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -77,35 +77,6 @@ async fn whoever_wins_each_operation_has_one_outcome_and_what_is_dropped_leaves_
     // Some complete at their deadlines, or are cancelled while they are tried.
     assert!(completed.into_inner() <= told && cancelled.into_inner() <= told_cancelled);
     assert_eq!((counts(&purgatory), wheel.pending(), Arc::strong_count(&alive)), ((0, 0), 0, 1));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_that_is_checked_is_never_missed_while_others_check_and_watch() {
-    const ROUNDS: usize = 500;
-    let purgatory = purgatory::<u8>();
-    for _ in 0..ROUNDS {
-        // Three changes under two keys; it holds after the last, whichever that is. Two begin before it is watched.
-        let changes = Arc::new(AtomicUsize::new(0));
-        let start = Arc::new(Barrier::new(4));
-        let threads = [0, 1, 0].map(|key| {
-            let (purgatory, changes, start) = (purgatory.clone(), changes.clone(), start.clone());
-            tokio::task::spawn_blocking(move || {
-                start.wait();
-                changes.fetch_add(1, Ordering::Relaxed);
-                purgatory.check(&key)
-            })
-        });
-        start.wait();
-        let seen = changes.clone();
-        let watch =
-            purgatory.watch([0, 1], DAY, move || (seen.load(Ordering::Relaxed) == 3).then_some("all three"));
-        let outcome = watch.await;
-        assert_eq!(outcome, Ok("all three"));
-        for thread in threads {
-            thread.await.unwrap();
-        }
-    }
-    assert_eq!(counts(&purgatory), (0, 0));
 }
 
 /// An operation that is just being tried by a check on another thread, which goes on when it is told to.

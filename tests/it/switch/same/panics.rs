@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio_test::task;
 
 use super::time::{
@@ -11,8 +11,7 @@ use super::time::{
 };
 use crate::panic_place::panic_place;
 use crate::switch::trace::Trace;
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::{SECOND, elsewhere, paused};
 
 fn note_panics_of_all_functions(trace: &Trace) {
     let now = Instant::now();
@@ -29,11 +28,6 @@ fn note_panics_of_all_functions(trace: &Trace) {
     // The place that tokio's names is in its own sources.
     trace.note(format_args!("interval: {}", panics(|| interval(SECOND))));
     trace.note(format_args!("interval_at: {}", panics(|| interval_at(now, SECOND))));
-}
-
-/// Runs `f` on a thread of its own, which is in no runtime.
-fn elsewhere(f: impl FnOnce() + Send) {
-    std::thread::scope(|scope| scope.spawn(f).join().expect("no panic"));
 }
 
 pub(crate) async fn outside_a_runtime_each_function_panics_or_its_future_does(trace: Trace) {
@@ -56,17 +50,13 @@ pub(crate) async fn a_period_of_zero_panics_in_its_callers_line(trace: Trace) {
     elsewhere(|| trace.note(format_args!("{:?}", panic_place(|| interval(Duration::ZERO)))));
 }
 
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
-}
-
 fn panics<T>(f: impl FnOnce() -> T) -> bool {
     panic_place(f).is_some()
 }
 
 pub(crate) async fn a_clock_is_paused_once_and_resumed_once(trace: Trace) {
     elsewhere(|| {
-        runtime().block_on(async {
+        paused().block_on(async {
             trace.note(panics(pause));
             resume();
             trace.note(panics(resume));
@@ -76,7 +66,7 @@ pub(crate) async fn a_clock_is_paused_once_and_resumed_once(trace: Trace) {
 
 pub(crate) async fn the_end_of_the_runtime_wakes_sleeps_and_panics_in_their_next_poll(trace: Trace) {
     elsewhere(|| {
-        let runtime = runtime();
+        let runtime = paused();
         let (mut polled, mut unpolled) = runtime.block_on(async {
             let mut polled = task::spawn(sleep(SECOND));
             trace.note(polled.poll().is_pending());
@@ -91,7 +81,7 @@ pub(crate) async fn the_end_of_the_runtime_wakes_sleeps_and_panics_in_their_next
 
 pub(crate) async fn the_end_of_the_runtime_panics_in_the_next_tick(trace: Trace) {
     elsewhere(|| {
-        let runtime = runtime();
+        let runtime = paused();
         let mut interval = runtime.block_on(async {
             let mut interval = interval(SECOND);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::error::Error as _;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -63,10 +63,17 @@ async fn a_client_sends_what_is_left_less_the_margin() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_call_gives_back_what_poll_ready_reserved() {
-    let client = ServiceBuilder::new()
-        .layer(ClientLayer::new(Header::Grpc))
-        .concurrency_limit(1)
-        .service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(())));
+    let answers = |_: Request<()>| ready(Ok::<_, Infallible>(Response::new(())));
+    let layer = || ServiceBuilder::new().layer(ClientLayer::new(Header::Grpc));
+    refuses_twice(layer().concurrency_limit(1).service_fn(answers)).await;
+    refuses_twice(layer().buffer(1).service_fn(answers)).await;
+}
+
+/// The permit, or the place in the buffer, is the only one.
+async fn refuses_twice<S>(client: S)
+where
+    S: Service<Request<()>, Response = Response<InTime<()>>, Error = Error> + Clone,
+{
     let (mut one, mut other) = (client.clone(), client);
     let wheel = TimingWheel::new();
     let cancelled = wheel.deadline_in(ms(100));
@@ -75,7 +82,7 @@ async fn a_refused_call_gives_back_what_poll_ready_reserved() {
         let call = ended.scope(async { one.ready().await.unwrap().call(Request::new(())).await });
         assert_eq!(call.await.unwrap().headers()["grpc-status"], why);
         let ready = timeout(ms(3_600_000), other.ready()).await;
-        ready.expect("the refused call holds no permit").unwrap();
+        ready.expect("the refused call holds nothing").unwrap();
         other.call(Request::new(())).await.unwrap();
     }
 }

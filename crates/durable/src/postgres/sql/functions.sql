@@ -1,7 +1,7 @@
 -- The functions of timingwheel-durable on PostgreSQL, of the newest format.
 --
--- The migration to each format ends with this file: it replaces those of older formats. Functions of
--- yours in the schema stay.
+-- The last migration ends with this file. It drops our functions, of whatever format they are, and creates them anew. Functions
+-- of yours in the schema stay.
 
 do $$
 declare
@@ -11,11 +11,14 @@ begin
         select p.oid::regprocedure from pg_catalog.pg_proc p
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
-            'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'finish_timer', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
-            'instance', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load', 'lock_shares', 'locked', 'move_one', 'move_timer',
-            'next_number', 'note_crash', 'note_deleted', 'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers',
-            'runs', 'save', 'save_among_others', 'save_one',
-            'save_series', 'save_timer', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
+            'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'finish_by',
+            'finish_timer', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time', 'instance',
+            'is_held', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load',
+            'lock_shares', 'locked', 'move_one', 'move_timer', 'next_number', 'note_crash', 'note_deleted',
+            'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew',
+            'resume_kind', 'run_timers', 'runs', 'save', 'save_among_others', 'save_one', 'save_series',
+            'save_timer', 'set_paused', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one',
+            'why_not'
         )
     loop
         execute format('drop function %s', v_function);
@@ -46,12 +49,14 @@ end $$;
 
 -- Instances ------------------------------------------------------------------------------------------------------------
 
--- One transaction at a time shares the shards out. It waits for no row: a person who pauses a kind may leave their transaction open.
+-- One transaction at a time shares the shards out. It waits for no row: a person who pauses a kind may leave their
+-- transaction open.
 create function timingwheel.lock_shares() returns void language sql as $$
     select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('shares'))
 $$;
 
--- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has called `lock_shares`. `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
+-- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has called `lock_shares`.
+-- `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
 -- functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
 create function timingwheel.share_out(p_tells boolean) returns int language plpgsql set jit = off as $$
 declare
@@ -196,10 +201,11 @@ begin
     now_us := (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 end $$;
 
--- Renews the lease of an instance, and removes instances that were silent for too long. `helps`: the shards in which it helps;
--- `is_helped`: others have handlers for kinds for which it has none, or may read what it cannot, which are series of `p_unread`. With `p_from`, `first_due` is the first due time from then
--- on. It does not scan from the beginning: while an old transaction is open, that would read all dead rows, and the lease would
--- wait. `p_low`: no timer of its shards is due before; `low` is the least that was noted for the shards that it has now.
+-- Renews the lease of an instance, and removes instances that were silent for too long. `helps`: the shards in which it
+-- helps; `is_helped`: others have handlers for kinds for which it has none, or may read what it cannot, which are series of
+-- `p_unread`. With `p_from`, `first_due` is the first due time from then on. It does not scan from the beginning: while an
+-- old transaction is open, that would read all dead rows, and the lease would wait. `p_low`: no timer of its shards is due
+-- before; `low` is the least that was noted for the shards that it has now.
 create function timingwheel.renew(
     p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint, p_low bigint, p_unread text[],
     out oldest int, out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
@@ -317,17 +323,12 @@ end $$;
 
 -- Timers ---------------------------------------------------------------------------------------------------------------
 
--- Whether an instance lives, now and not as of the calling statement's snapshot: a timer that the statement waited for may have
--- been begun by an instance that has joined since.
+-- Whether an instance lives, and so whether its attempt is under way; false for null. Now, and not as of the calling statement's
+-- snapshot: a timer that the statement waited for may have been begun by an instance that has joined since.
 create function timingwheel.lives(p_epoch bigint) returns boolean language plpgsql volatile set enable_seqscan = off as $$
 begin
     return exists (select from timingwheel.instances where epoch = p_epoch);
 end $$;
-
--- Whether an attempt is under way. If its instance is gone, the attempt is over.
-create function timingwheel.runs(p_begun_by bigint) returns boolean language sql stable as $$
-    select p_begun_by is not null and exists (select from timingwheel.instances where epoch = p_begun_by)
-$$;
 
 -- The error of an attempt whose instance died or stopped before it had answered.
 create function timingwheel.crash() returns text language sql immutable as $$
@@ -400,9 +401,10 @@ begin
     return v_pruned;
 end $$;
 
--- Returns the epoch as `instance` does, unless it is later than `p_until_us` by the clock of the database. So if a statement was held on its way
--- and its sender has given it up, it does nothing when it arrives. After the clock was set, or the sender's machine was
--- suspended, the sender may still wait: by this code it knows, reads the clock, and sends the statement again.
+-- Returns the epoch as `instance` does, unless it is later than `p_until_us` by the clock of the database. So if a statement
+-- was held on its way and its sender has given it up, it does nothing when it arrives. After the clock was set, or the
+-- sender's machine was suspended, the sender may still wait: by this code it knows, reads the clock, and sends the statement
+-- again.
 create function timingwheel.in_time(p_epoch bigint, p_token bigint, p_until_us bigint) returns bigint language plpgsql volatile as $$
 begin
     if extract(epoch from clock_timestamp()) * 1000000 > p_until_us then
@@ -468,8 +470,8 @@ begin
             return;
         end if;
         -- It was cancelled while it ran, and its instance is gone.
-        if v_old.ending and not timingwheel.runs(v_old.begun_by) then
-            delete from timingwheel.timers where key = p_key and ending and not timingwheel.runs(begun_by);
+        if v_old.ending and not timingwheel.lives(v_old.begun_by) then
+            delete from timingwheel.timers where key = p_key and ending and not timingwheel.lives(begun_by);
             if found then
                 perform timingwheel.note_ended(v_old, 'cancelled');
             end if;
@@ -487,7 +489,7 @@ begin
             answer := 3;
             return;
         end if;
-        v_runs := timingwheel.runs(v_old.begun_by);
+        v_runs := timingwheel.lives(v_old.begun_by);
         if v_is_same or (v_runs and v_old.rule is not null and p_rule is not null) then
             answer := 4;
             if not v_runs then
@@ -742,8 +744,9 @@ begin
 end $$;
 
 -- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, 3 bury one
--- whose handler was not called; and the next one is put, if there is one. Answers: 0 the instance is none any more; 1 done; 2 the timer is not as it began, and so was
--- settled before; 3 it was changed; 4 somebody has locked the timer, and nothing was done. `p_waits`: it waits instead.
+-- whose handler was not called; and the next one is put, if there is one. Answers: 0 the instance is none any more; 1 done;
+-- 2 the timer is not as it began, and so was settled before; 3 it was changed; 4 somebody has locked the timer, and nothing
+-- was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
     p_error text, p_put_due bigint, p_put_first bigint, p_put_number bigint, p_put_attempts int, p_rule text,
@@ -789,19 +792,15 @@ begin
         v_errors := v_old.errors;
     end if;
     if p_change >= 2 then
+        delete from timingwheel.buried where first_ms = v_old.first_ms and number = v_old.number;
         insert into timingwheel.buried (
             first_ms, number, attempts, crashes, kind, key, rule, missed, standing, failed, errors, payload, reason,
             failed_ms, made_ms
         )
         values (
-            v_old.first_ms, v_old.number, v_old.attempts - (p_change = 3)::int, v_old.crashes, v_old.kind, v_old.key, v_old.rule, v_old.missed,
-            v_old.standing, v_failed, v_errors, v_old.payload, p_error, v_failed_ms, v_old.made_ms
-        )
-        on conflict (first_ms, number) do update set
-            attempts = excluded.attempts, crashes = excluded.crashes, kind = excluded.kind, key = excluded.key, rule = excluded.rule,
-            missed = excluded.missed, standing = excluded.standing, failed = excluded.failed,
-            errors = excluded.errors, payload = excluded.payload, reason = excluded.reason,
-            failed_ms = excluded.failed_ms, made_ms = excluded.made_ms, buried_ms = excluded.buried_ms;
+            v_old.first_ms, v_old.number, v_old.attempts - (p_change = 3)::int, v_old.crashes, v_old.kind, v_old.key,
+            v_old.rule, v_old.missed, v_old.standing, v_failed, v_errors, v_old.payload, p_error, v_failed_ms, v_old.made_ms
+        );
     end if;
     if p_change < 2 and p_attempt > 0 and not coalesce(v_is_same, false) then
         perform timingwheel.note_ended(v_old, case
@@ -813,7 +812,8 @@ begin
     else
         -- The next occurrence has another name, and no failures.
         update timingwheel.timers
-        set shard = timingwheel.shard_of(p_put_number), due_ms = p_put_due, number = p_put_number, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
+        set shard = timingwheel.shard_of(p_put_number), due_ms = p_put_due, number = p_put_number,
+            first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
             crashes = case when v_is_same then crashes else 0 end,
             failed = case when v_is_same then v_failed end,
             failed_ms = case when v_is_same then v_failed_ms end,
@@ -860,7 +860,7 @@ begin
     first := v_old.first_ms;
     num := v_old.number;
     attempt := v_old.attempts;
-    if not timingwheel.runs(v_old.begun_by) then
+    if not timingwheel.lives(v_old.begun_by) then
         answer := 1;
         delete from timingwheel.timers
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
@@ -915,7 +915,7 @@ begin
     first := v_old.first_ms;
     num := v_old.number;
     attempt := v_old.attempts;
-    if not timingwheel.runs(v_old.begun_by) then
+    if not timingwheel.lives(v_old.begun_by) then
         if v_old.ending then
             return;
         end if;
@@ -972,28 +972,64 @@ begin
     delete from timingwheel.buried where first_ms = p_first and number = p_number;
 end $$;
 
--- Acts on many timers: makes them due then, buried ones too; without a time cancels them, and deletes buried ones. A buried run of
--- a series gets its new number. Answers: 0 there is none; 1 done, and its present name; 2 it has begun; 3 another one has its key.
+-- Whether somebody else holds the row of a timer, or of a buried one. If nobody does, it is locked for this transaction, as
+-- far as the caller may.
+create function timingwheel.is_held(p_first bigint, p_number bigint) returns boolean language plpgsql set enable_seqscan = off as $$
+declare
+    v_shard smallint := timingwheel.shard_of(p_number);
+begin
+    -- As in `locked`.
+    perform from timingwheel.timers
+    where shard = v_shard and number = p_number and first_ms = p_first and (due_ms = p_first or due_ms <> first_ms)
+    for update skip locked;
+    if found then
+        return false;
+    elsif exists (
+        select from timingwheel.timers
+        where shard = v_shard and number = p_number and first_ms = p_first and (due_ms = p_first or due_ms <> first_ms)
+    ) then
+        return true;
+    elsif not has_table_privilege('timingwheel.buried', 'update') then
+        return false;
+    end if;
+    perform from timingwheel.buried where first_ms = p_first and number = p_number for update skip locked;
+    return not found and exists (select from timingwheel.buried where first_ms = p_first and number = p_number);
+end $$;
+
+-- Acts on many timers: makes them due then, buried ones too; without a time cancels them, and deletes buried ones. A buried
+-- run of a series gets its new number. This waits for nobody: one open transaction that holds some of them holds up none of
+-- the others. Answers: 0 there is none; 1 done, and its present name; 2 it has begun; 3 another one has its key; 4 nothing was
+-- done, because somebody holds it or saves another one under its key.
 create function timingwheel.act(p_firsts bigint[], p_numbers bigint[], p_new_numbers bigint[], p_due bigint)
 returns table (answer int, due bigint, first bigint, num bigint) language plpgsql as $$
 declare
     v_told record;
+    v_limit text := current_setting('lock_timeout');
 begin
     for v_n in 1 .. coalesce(cardinality(p_firsts), 0) loop
         first := p_firsts[v_n];
         num := p_numbers[v_n];
         due := p_due;
-        if p_due is null then
+        if timingwheel.is_held(first, num) then
+            answer := 4;
+        elsif p_due is null then
             v_told := timingwheel.cancel_one(first, num, null);
             answer := v_told.answer;
             due := v_told.due;
         else
             answer := (timingwheel.move_one(first, num, null, p_due)).answer;
-            if answer = 0 then
+        end if;
+        if answer = 0 and p_due is not null then
+            begin
+                -- Only an insert shows whether a save under its key is under way.
+                perform set_config('lock_timeout', '10ms', true);
                 v_told := timingwheel.unbury_one(first, num, p_due, p_new_numbers[v_n]);
                 answer := v_told.answer;
                 num := case when answer = 1 then v_told.num else num end;
-            end if;
+                perform set_config('lock_timeout', v_limit, true);
+            exception when lock_not_available then
+                answer := 4;
+            end;
         end if;
         return next;
     end loop;
@@ -1003,29 +1039,30 @@ create function timingwheel.now_ms() returns bigint language sql volatile as $$
     select (extract(epoch from clock_timestamp()) * 1000)::bigint
 $$;
 
--- For people ---------------------------------------------------------------------------------------------------------------
-
--- Nothing of this kind begins any more, on any instance. What runs goes on. Answers all kinds that are paused.
-create function timingwheel.pause_kind(kind text) returns text[] language plpgsql as $$
+create function timingwheel.set_paused(p_kind text, p_is_paused boolean) returns text[] language plpgsql as $$
 declare
     v_paused text[];
 begin
     update timingwheel.format f
-    set paused = array(select distinct p from unnest(f.paused || pause_kind.kind) p order by p)
+    set paused = array(
+        select p from unnest(f.paused) p where p <> p_kind union select p_kind where p_is_paused order by 1
+    )
     returning f.paused into v_paused;
     -- Each instance renews its lease, and is told.
     perform pg_notify('timingwheel', 'shares');
     return v_paused;
 end $$;
 
-create function timingwheel.resume_kind(kind text) returns text[] language plpgsql as $$
-declare
-    v_paused text[];
-begin
-    update timingwheel.format f set paused = array_remove(f.paused, resume_kind.kind) returning f.paused into v_paused;
-    perform pg_notify('timingwheel', 'shares');
-    return v_paused;
-end $$;
+-- For people ---------------------------------------------------------------------------------------------------------------
+
+-- Nothing of this kind begins any more, on any instance. What runs goes on. Answers all kinds that are paused.
+create function timingwheel.pause_kind(kind text) returns text[] language sql as $$
+    select timingwheel.set_paused(kind, true)
+$$;
+
+create function timingwheel.resume_kind(kind text) returns text[] language sql as $$
+    select timingwheel.set_paused(kind, false)
+$$;
 
 -- Keeps ended timers of a kind for so long. Null or no time: no longer. Answers the milliseconds for all kinds.
 create function timingwheel.keep_history(kind text, age interval) returns jsonb language sql as $$
@@ -1043,7 +1080,8 @@ create function timingwheel.number_of(p_id text) returns bigint language sql imm
     select ('x' || split_part(p_id, '-', 2))::bit(64)::bigint
 $$;
 
--- Makes the timers of these ids due, buried ones too, and answers how many.
+-- Makes the timers of these ids due, buried ones too, and answers how many. Those that somebody else holds are left out: call it
+-- again for them.
 --
 --     select timingwheel.run_timers(array(
 --         select id from timingwheel.inspect_v1 where phase = 'buried' and kind = 'cancel-order' limit 1000
@@ -1067,12 +1105,13 @@ begin
     return v_done;
 end $$;
 
--- Cancels the timers of these ids, deletes buried ones, and answers how many.
+-- Cancels the timers of these ids, deletes buried ones, and answers how many. Those that somebody else holds are left out,
+-- as above.
 create function timingwheel.cancel_timers(ids text[]) returns bigint language sql as $$
     select count(*) from timingwheel.act(
         array(select timingwheel.first_of(id) from unnest(ids) id),
         array(select timingwheel.number_of(id) from unnest(ids) id), null, null
-    ) a where a.answer > 0
+    ) a where a.answer in (1, 2)
 $$;
 
 -- For programs in any language, in transactions of theirs -----------------------------------------------------------------
@@ -1103,9 +1142,10 @@ begin
     return timingwheel.id_text(v_due, v_number);
 end $$;
 
--- Saves a series under a name, by a rule as the calendar prints it, such as 'cron 0 9 * * MON-FRI in Europe/Berlin'. `missed`: how
--- many missed runs are made up for, and of which age at the most: 'each 3', 'each 3 of 60000 ms'. Answers 'stored', 'replaced',
--- 'kept' or 'updated', as a save in Rust. If the name belongs to a timer that is none, this is an error (unique_violation).
+-- Saves a series under a name, by a rule as the calendar prints it, such as 'cron 0 9 * * MON-FRI in Europe/Berlin'.
+-- `missed`: how many missed runs are made up for, and of which age at the most: 'each 3', 'each 3 of 60000 ms'. Answers
+-- 'stored', 'replaced', 'kept' or 'updated', as a save in Rust. If the name belongs to a timer that is none, this is an
+-- error (unique_violation).
 --
 -- The database cannot read the rule: it stores a run that is skipped, after which an instance plans the first run after now. If
 -- no instance can read the rule, the series waits, and `Stats::unhandled` tells why.
@@ -1137,10 +1177,9 @@ begin
     return (array['stored', null, 'replaced', 'kept', 'updated', 'stored'])[v_told.answer + 1];
 end $$;
 
--- Ends an attempt by the ticket that `Run::finish_ticket` gives its handler: the timer is done, or its series goes on. Fails if
--- the attempt no longer has the timer (TW002), or if its series was saved by another rule since (TW003). Then the transaction
--- has to be rolled back.
-create function timingwheel.finish_timer(ticket json) returns void language plpgsql as $$
+-- Ends an attempt by a ticket: the timer is done, or its series goes on. Answers: 1 done; 2 the attempt no longer has the timer;
+-- 3 its series was saved by another rule since, and nothing was done.
+create function timingwheel.finish_by(ticket json) returns int language plpgsql as $$
 declare
     v_number bigint := ticket ->> 'number';
     v_due bigint := ticket ->> 'due';
@@ -1156,9 +1195,8 @@ begin
             ((v_next ->> 'due') is not null)::int, null, (v_next ->> 'due')::bigint, (v_next ->> 'due')::bigint, v_number, 0,
             ticket ->> 'rule', ticket ->> 'missed', v_next ->> 'standing', true
         );
-        exit when v_answer = 1;
         if v_answer <> 3 then
-            raise exception using errcode = 'TW002', message = 'this attempt no longer has the timer';
+            return case when v_answer = 1 then 1 else 2 end;
         end if;
         -- It is locked now, and changes no more.
         select * into v_row from timingwheel.timers
@@ -1166,10 +1204,23 @@ begin
         if v_row.ending then
             v_next := null;
         elsif (v_row.rule, v_row.missed) is distinct from (ticket ->> 'rule', ticket ->> 'missed') then
-            raise exception using errcode = 'TW003', message = 'the series was saved by another rule since this attempt began';
+            return 3;
         end if;
         v_version := v_row.version;
     end loop;
+end $$;
+
+-- The same by the ticket that `Run::finish_ticket` gives its handler. It fails with TW002 where that answers 2, and with TW003
+-- where it answers 3. Then the transaction has to be rolled back.
+create function timingwheel.finish_timer(ticket json) returns void language plpgsql as $$
+declare
+    v_answer int := timingwheel.finish_by(ticket);
+begin
+    if v_answer = 2 then
+        raise exception using errcode = 'TW002', message = 'this attempt no longer has the timer';
+    elsif v_answer = 3 then
+        raise exception using errcode = 'TW003', message = 'the series was saved by another rule since this attempt began';
+    end if;
 end $$;
 
 -- Cancels the timer of a key. Answers 'removed', 'running' or 'not found'. Running: its handler has been called or is about
@@ -1208,6 +1259,7 @@ begin
         perform pg_notify('timingwheel', timingwheel.shard_of(p_number) || ' ' || p_due);
     end if;
 end $$;
+
 -- Rights ---------------------------------------------------------------------------------------------------------------
 --
 -- An instance:

@@ -247,3 +247,44 @@ async fn a_pause_in_a_transaction_that_stays_open_costs_nobody_a_lease_and_keeps
         one.stop(Duration::from_secs(60)).await;
     }
 }
+
+#[tokio::test]
+async fn an_act_leaves_out_what_an_open_transaction_holds_and_tells_how_many_these_are() {
+    let url = database().await;
+    let one = builder(store(&url).await, LEASE)
+        .on(|_: Tick, _: Run| async { Ok(Answer::Bury("a bad name".into())) })
+        .start()
+        .await
+        .expect("a start");
+    let hour = 3_600_000;
+    for (key, due) in [("buried", 0), ("held", 0), ("taken", 0), ("far", hour), ("far and held", hour)] {
+        one.at(soon(due), &Tick::new(key)).key(key).save().await.expect("a save");
+    }
+    until("three are buried", async || one.count().await.expect("counts").buried == 3).await;
+    let sql = client(&url).await;
+    sql.batch_execute(
+        "begin; select from timingwheel.buried where key = 'held' for update; \
+        select from timingwheel.timers where key = 'far and held' for update; \
+        select timingwheel.save_timer(now() + interval '1 day', 'tick', '{}', 'taken')",
+    )
+    .await
+    .expect("a transaction");
+    // Less than a call may wait for a lock.
+    let within =
+        |acting| async { tokio::time::timeout(Duration::from_secs(5), acting).await.expect("in time") };
+    let moved = within(one.act(Filter::new(), Act::MoveTo(soon(2 * hour)))).await.expect("an answer");
+    assert_eq!((moved.done, moved.locked), (2, 3), "{moved:?}");
+    let other = client(&url).await;
+    other.batch_execute("set lock_timeout = '3s'").await.expect("a setting");
+    let ids = "array(select id from timingwheel.inspect_v1)";
+    let run = format!("select timingwheel.run_timers({ids}, now() + interval '3 hours')");
+    // A buried timer whose key is being saved can be deleted, and not be stored.
+    for (call, done) in [(run, 2), (format!("select timingwheel.cancel_timers({ids})"), 3)] {
+        let told: i64 = other.query_one(&call, &[]).await.expect("an answer").get(0);
+        assert_eq!(told, done, "{call}");
+    }
+    sql.batch_execute("rollback").await.expect("an end");
+    let cancelled = within(one.act(Filter::new(), Act::Cancel)).await.expect("an answer");
+    assert_eq!((cancelled.done, cancelled.locked), (2, 0), "{cancelled:?}");
+    one.stop(Duration::from_secs(60)).await;
+}

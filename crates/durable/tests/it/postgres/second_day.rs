@@ -148,7 +148,7 @@ async fn a_save_whose_key_an_open_transaction_has_holds_up_no_other_save() {
 async fn format_1(url: &str) -> PostgresOptions {
     let options = PostgresOptions::new(url).expect("an address");
     let sql = client(url).await;
-    sql.batch_execute(&options.migrations()[0]).await.expect("the tables of the first format");
+    sql.batch_execute(include_str!("format_1.sql")).await.expect("the schema of the first format");
     sql.batch_execute(
         "select timingwheel.save_timer(now() - interval '1 s', 'tick', '{\"name\": \"due\"}', 'due'); \
          select timingwheel.save_timer(now() + interval '3 s', 'tick', '{\"name\": \"soon\"}', 'soon'); \
@@ -176,6 +176,10 @@ async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
     let store = PostgresStore::connect_with(options.create(false), NoTls).await.expect("a store");
     let durable = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
     sql.batch_execute("select timingwheel.of_the_user()").await.expect("it is the user's");
+    let ours = "select array_agg(p.proname::text order by 1) from pg_proc p join pg_namespace n on n.oid = p.pronamespace \
+        where n.nspname = 'timingwheel' and p.proname in ('renew', 'in_time', 'runs')";
+    let ours: Vec<String> = sql.query_one(ours, &[]).await.expect("names").get(0);
+    assert_eq!(ours, ["in_time", "renew"], "none of an older format is left");
     // The old instance is found dead first.
     until("all are called", async || calls.names() == ["begun", "due", "soon"]).await;
     durable.stop(GUARD).await;

@@ -1,4 +1,5 @@
-//! Timers of Linux: one that the runtime's own poller watches, and one on which a thread sleeps.
+//! What only Linux has: a timer that the runtime's own poller watches, one on which a thread sleeps, and the processors on which
+//! a thread may run.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,6 +9,8 @@ use std::process;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rustix::process::getpid;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -16,13 +19,13 @@ use tokio::net::unix::pipe;
 use tokio::task::coop;
 
 /// Whether this system has such timers.
-pub(crate) const EXISTS: bool = true;
+pub(crate) const HAS_TIMERFDS: bool = true;
 
 /// A timer of Linux that the runtime's own poller watches, as it watches sockets.
 ///
 /// A process and its child by `fork` have it in common, and the poller too. So it belongs to the process that made it,
-/// and a child neither sets it nor takes it out of the poller. Whoever sets it makes sure of that: a thread that has to ask
-/// for the number of its process pays for a second system call.
+/// and a child neither sets it nor takes it out of the poller. The caller of `set` makes sure of that: a thread that has to
+/// ask for the number of its process pays for a second system call.
 #[derive(Debug)]
 pub(crate) struct TimerFd {
     /// The timerfd. A pipe's receiver is the only type of tokio's that takes any file descriptor without `unsafe`.
@@ -52,15 +55,13 @@ impl TimerFd {
             }
         };
         let watched = Some(pipe::Receiver::from_owned_fd_unchecked(timer)?);
-        let timer = Self {
+        Ok(Self {
             watched,
             waker,
             process: process::id(),
             #[cfg(test)]
             calls: Default::default(),
-        };
-        timer.await_next();
-        Ok(timer)
+        })
     }
 
     /// Whether it belongs to this process, and not to its parent. A system call.
@@ -85,7 +86,7 @@ impl TimerFd {
         self.watched.as_ref().expect("only `drop` takes it")
     }
 
-    /// Has it call its waker when it fires next.
+    /// Has it call its waker when it fires next, once.
     pub(crate) fn await_next(&self) {
         let (watched, mut cx) = (self.watched(), Context::from_waker(&self.waker));
         loop {
@@ -95,7 +96,7 @@ impl TimerFd {
             // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
             let readable = pin!(coop::unconstrained(poll_fn(|cx| watched.poll_read_ready(cx))));
             match readable.poll(&mut cx) {
-                // It has fired again meanwhile. The caller reads the clock after this, so it misses nothing.
+                // It has fired again meanwhile. The caller sets it anew, so it misses nothing.
                 Poll::Ready(Ok(())) => {}
                 // An error means that the runtime ends, and the wheel with it.
                 Poll::Ready(Err(_)) | Poll::Pending => break,
@@ -162,5 +163,16 @@ impl Drop for TimerFd {
             // To drop it would take the parent's timerfd out of the poller.
             std::mem::forget(self.watched.take());
         }
+    }
+}
+
+/// Gives this thread the processors of the process's first thread. A thread inherits those of the thread that began it, and
+/// a worker may be bound to one that it never leaves to others.
+///
+/// Where the system refuses, the thread stays where it is.
+pub(crate) fn leave_own_processor() {
+    let first_thread = Some(getpid());
+    if let Ok(processors) = sched_getaffinity(first_thread) {
+        let _refused: Result<(), _> = sched_setaffinity(None, &processors);
     }
 }

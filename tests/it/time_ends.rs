@@ -1,12 +1,13 @@
-//! Shutting the runtime's wheel down ends the pending timers, but later calls of `timingwheel::time` work.
+//! `timingwheel::time`: the runtime's wheel ends by a shutdown, after which later calls work, or with its runtime.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::time::{self, DelayQueue, Instant};
-use tokio::runtime::Builder;
+use timingwheel::time::{self, DelayQueue, Instant, Sleep, error::Error};
+use tokio_test::{assert_ready, task};
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::{SECOND, paused, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn what_is_made_after_a_shutdown_is_on_another_wheel_and_what_was_pending_is_told() {
@@ -56,7 +57,7 @@ async fn a_wheel_that_was_shut_down_can_be_replaced_by_one_with_other_settings()
 
 #[test]
 fn threads_that_shut_the_wheel_down_end_no_sleep_that_others_make_after_that() {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = runtime(2);
     let waits = runtime.block_on(async {
         let shut_down = tokio::spawn(async {
             for _ in 0..200 {
@@ -75,4 +76,55 @@ fn threads_that_shut_the_wheel_down_end_no_sleep_that_others_make_after_that() {
     });
     assert!(waits > 0);
     drop(runtime);
+}
+
+#[test]
+fn on_a_runtime_that_has_ended_its_wheel_says_so() {
+    let runtime = paused();
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let _within = handle.enter();
+    assert!(time::wheel().try_sleep(SECOND).unwrap_err().is_shutdown());
+    assert!(time::wheel().try_sleep_until(Instant::now()).unwrap_err().is_shutdown());
+}
+
+struct TriesInDrop(mpsc::Sender<Result<Sleep, Error>>);
+
+impl Drop for TriesInDrop {
+    fn drop(&mut self) {
+        self.0.send(time::wheel().try_sleep(SECOND)).expect("the test waits");
+    }
+}
+
+#[test]
+fn what_a_runtime_drops_as_it_ends_is_told_of_the_end_and_leaves_no_wheel_behind() {
+    for has_a_wheel in [true, false] {
+        for _ in 0..20 {
+            let runtime = paused();
+            let (tell, told) = mpsc::channel();
+            let tries = TriesInDrop(tell);
+            runtime.block_on(async {
+                if has_a_wheel {
+                    time::sleep(SECOND).await;
+                }
+                tokio::spawn(async move {
+                    let _tries = tries;
+                    std::future::pending::<()>().await;
+                });
+                tokio::task::yield_now().await;
+            });
+            drop(runtime);
+            // Tasks are dropped in any order, so the driver may still have been there. It has gone by now.
+            let tried = told.recv().expect("dropped");
+            let refused = match tried {
+                Ok(mut sleep) => assert_ready!(task::spawn(()).enter(|cx, _| sleep.poll_unconstrained(cx))),
+                Err(error) => Err(error),
+            };
+            assert!(refused.is_err_and(|error| error.is_shutdown()));
+        }
+    }
+    // Ids of runtimes are used again: a wheel that were left behind would be found here.
+    for _ in 0..20 {
+        paused().block_on(async { time::sleep(SECOND).await });
+    }
 }
