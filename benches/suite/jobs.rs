@@ -11,8 +11,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::coop::unconstrained;
 use tokio::task::{AbortHandle, yield_now};
 
-use super::keys::far;
-use crate::support::{Comparison, Scale, Table, compare};
+use crate::support::{Case, Comparison, Scale, Table, compare};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new(
+        "jobs_keys",
+        "What does it cost to add and remove a job under a key, beside a map of tasks that sleep?",
+        |scale| table(scale).into(),
+    )]
+}
 
 /// How many others are pending, and the names of the two rows.
 const ROWS: [(usize, [&str; 2]); 2] = [
@@ -24,6 +31,10 @@ const TARGET: f64 = 0.45;
 const OPERATIONS: usize = 100_000;
 /// After so many the other tasks of the worker run: new ones come to their sleeps, and aborted ones are dropped.
 const IN_A_ROW: usize = 32;
+
+fn far() -> Duration {
+    Duration::from_millis(fastrand::u64(1_000_000..2_000_000))
+}
 
 /// What runs later, under keys.
 trait Later: Clone + Send + 'static {
@@ -94,7 +105,7 @@ enum Work {
     Replace,
 }
 
-pub(super) fn table(scale: Scale) -> Table {
+fn table(scale: Scale) -> Table {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let wheel = runtime.block_on(async { TimingWheel::new() });
     let header = ["add and remove", "timingwheel_jobs::Jobs", "by hand", "ours / by hand", "target"];

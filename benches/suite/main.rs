@@ -8,11 +8,9 @@ mod by_name;
 mod connections;
 mod deadline;
 mod jobs;
-mod profiles;
 mod purgatory;
 mod rivals;
 mod sides;
-mod structures;
 mod support;
 mod tolerance;
 mod under_load;
@@ -39,8 +37,6 @@ fn cases() -> Vec<Case> {
         deadline::cases(),
         jobs::cases(),
         tolerance::cases(),
-        profiles::cases(),
-        structures::cases(),
         rivals::cases(),
         purgatory::cases(),
     ]
@@ -49,7 +45,7 @@ fn cases() -> Vec<Case> {
     .collect()
 }
 
-/// Benchmarks of timing wheels against others.
+/// Benchmarks of timers on a wheel against others.
 ///
 /// Without `cargo bench`, as under `cargo test --benches`, each case runs at a tiny scale, only to see that it works.
 #[derive(Debug, Parser)]
@@ -61,7 +57,7 @@ struct Args {
     #[arg(long)]
     list: bool,
 
-    /// Writes the tables and charts to a folder of this one too, named after the processor: README.md and *.svg, and
+    /// Writes the tables, and bars of their ratios, to a folder of this one too, named after the processor: README.md and *.svg, and
     /// findings.json, which they are made from. Then the page that shows the reports of all processors side by side:
     /// benchmarks.md beside them, for `benches/report` docs/benchmarks.md. If it is relative, from the root of the
     /// repository. Takes about 25 minutes.

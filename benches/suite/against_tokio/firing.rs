@@ -1,14 +1,12 @@
 //! Timers that fire, or wait: their CPU time, their lateness, and whom they hold up or wake.
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{SIDES, row, row_of_values, targets};
@@ -16,8 +14,7 @@ use crate::sides::{
     FAR, Rig, Slept, Timers, Tokio, Wakes, arm_all, assert_pending, deadlines, sleep_in_tasks, take_all,
 };
 use crate::support::{
-    Axis, Better, Chart, Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, median, rounds,
-    sleeps_of_other_threads, target,
+    Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, rounds, sleeps_of_other_threads, target,
 };
 
 fn nanos(time: Duration) -> f64 {
@@ -92,7 +89,7 @@ pub(super) fn cpu(scale: Scale) -> Findings {
     assert_eq!(rig.wheel.stats().fired - before.fired, (timers * found.len()) as u64);
     let each = |cpu: &Duration| nanos(*cpu) / timers as f64;
     let spawned = Comparison::of_rounds(name, Unit::Nanos, &found, SIDES, each);
-    Findings { tables: vec![targets.row(row(&spawned, None)), parts], charts: Vec::new() }
+    Findings { tables: vec![targets.row(row(&spawned, None)), parts] }
 }
 
 fn spent(deadlines: &[Instant], timers: &impl Timers) -> Spent {
@@ -148,13 +145,6 @@ pub(super) fn lateness(scale: Scale) -> Findings {
         .row(of("lateness p99 at a tick of 100 µs", ours_short, 0.99, 0.2))
         .note("Lateness: tasks on 2 workers, about four timers to a millisecond; none was early.");
     let mut table = Table::new("Lateness", ["side", "p50", "p90", "p99", "p99.9", "most", "CPU for each"]);
-    let mut chart = Chart::new(
-        "lateness",
-        "Lateness, about four timers to a millisecond",
-        Better::Left,
-        Axis::log("lateness in µs"),
-        Axis::linear("% of timers within that"),
-    );
     let cpu_of = |side: usize| {
         let cpu: Duration = found.iter().map(|sides| sides[side].cpu).sum();
         nanos(cpu) / (timers * found.len()) as f64
@@ -171,13 +161,8 @@ pub(super) fn lateness(scale: Scale) -> Findings {
         }
         let cpu = Unit::Nanos.show(cpu_of(side));
         table = table.row([name.to_owned()].into_iter().chain(cells).chain([cpu]));
-        let points = (1..200).map(|half| {
-            let quantile = f64::from(half) / 200.0;
-            (all.value_at_quantile(quantile) as f64 / 1e3, quantile * 100.0)
-        });
-        chart = chart.series(name, points.collect());
     }
-    Findings { tables: vec![targets, table], charts: vec![chart] }
+    Findings { tables: vec![targets, table] }
 }
 
 /// The longest that arming and cancelling a timer takes, in nanoseconds, while very many others move down the levels and
@@ -292,55 +277,4 @@ pub(super) fn idle(scale: Scale) -> Findings {
             "Wake-ups: ten times those of 6 s. Of all threads: their voluntary context switches, 2 workers.",
         )
         .into()
-}
-
-const DELAY: Duration = Duration::from_millis(10);
-
-pub(super) fn blocked(scale: Scale) -> Findings {
-    const REPETITIONS: usize = 10;
-    const TARGET: Duration = Duration::from_millis(20);
-    let rig = Rig::new(2);
-    let before = rig.wheel.stats();
-    eprintln!("a blocked worker");
-    let count = if scale.is_test() { 1 } else { REPETITIONS };
-    let found = rounds(count, &mut [&mut || late_by(&rig, &rig.wheel), &mut || late_by(&rig, &Tokio)]);
-    rig.assert_armed(before, count);
-    let row = |name: &str, value: fn(Vec<f64>) -> f64| {
-        let values = [0, 1].map(|side| value(found.iter().map(|sides| sides[side]).collect()));
-        let target = target(format!("below {} ms", TARGET.as_millis()), values[0] < nanos(TARGET));
-        row_of_values(name, values.map(|value| Unit::Nanos.show(value)), target)
-    };
-    targets()
-        .row(row("lateness of a 10 ms timer whose worker is blocked for 300 ms, median of 10", median))
-        .row(row("the same, worst of 10", |late| late.into_iter().fold(0.0, f64::max)))
-        .note(
-            "Blocked worker: it arms a timer, hands it to a thread that waits for it, and sleeps for 300 ms.",
-        )
-        .into()
-}
-
-/// How late a timer is whose worker is blocked, in a runtime that has another worker. In nanoseconds.
-fn late_by<T: Timers>(rig: &Rig, timers: &T) -> f64 {
-    const BLOCKED: Duration = Duration::from_millis(300);
-    let (sender, receiver) = oneshot::channel();
-    let timers = timers.clone();
-    let blocking = rig.runtime.spawn(async move {
-        let deadline = Instant::now() + DELAY;
-        let mut timer = Box::pin(timers.sleep(DELAY));
-        // Registered here, by the worker that will be blocked.
-        poll_fn(|cx| {
-            assert_pending(timer.as_mut(), cx);
-            Poll::Ready(())
-        })
-        .await;
-        assert!(sender.send((deadline, timer)).is_ok(), "somebody waits for it");
-        thread::sleep(BLOCKED);
-    });
-    rig.runtime.block_on(async {
-        let (deadline, timer) = receiver.await.expect("it is sent");
-        timer.await;
-        let late = Instant::now().checked_duration_since(deadline).expect("no timer is early");
-        blocking.await.expect("the task does not panic");
-        nanos(late)
-    })
 }

@@ -33,7 +33,6 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new("tokio_lateness", "How late do timers fire?", firing::lateness),
         Case::new("tokio_idle", "How often does one far timer wake the process?", firing::idle),
-        Case::new("tokio_blocked", "How late is a timer whose worker is blocked?", firing::blocked),
     ]
 }
 

@@ -123,7 +123,7 @@ pub(super) fn workers(scale: Scale) -> Findings {
         [ours, tokio].map(|growth| format!("{} times", number(growth))),
         target(format!("at least {GROWTH} times"), ours >= GROWTH),
     ));
-    Findings { tables: vec![targets, rates], charts: Vec::new() }
+    Findings { tables: vec![targets, rates] }
 }
 
 /// How many workers 256 tasks have, and the target.

@@ -236,7 +236,7 @@ impl FromIterator<Rows> for Findings {
             tables.push(table);
         }
         tables.insert(0, first);
-        Self { tables, charts: Vec::new() }
+        Self { tables }
     }
 }
 

@@ -6,8 +6,6 @@
 
 use std::future::pending;
 use std::io;
-use std::io::Write;
-use std::os::unix::net::UnixStream as Blocking;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,15 +14,13 @@ use std::time::{Duration, Instant};
 
 use timingwheel::{IdleGuard, TimingWheel};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream, ReadBuf, duplex};
-use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::task::coop::unconstrained;
 
 use crate::sides::{Timeouts, Tokio, Wakes, assert_pending, join, multi_thread};
 use crate::support::{
-    Case, Comparison, Duel, Findings, Scale, Table, Unit, connections_allowed, median, number,
-    resident_bytes, warm_rounds,
+    Case, Comparison, Duel, Findings, Scale, Table, Unit, median, number, resident_bytes, warm_rounds,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -33,11 +29,6 @@ pub(crate) fn cases() -> Vec<Case> {
             "connections_streams",
             "What does a read from memory cost more when idle connections are to be noticed?",
             streams,
-        ),
-        Case::new(
-            "connections_sockets",
-            "What does a read from a socket cost more when idle connections are to be noticed?",
-            sockets,
         ),
         Case::new("connections_memory", "How much memory does it take to notice an idle connection?", memory),
     ]
@@ -48,13 +39,13 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Never comes while a case runs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-trait Watch<S>: Send + 'static {
+trait Watch: Send + 'static {
     fn read(&mut self, byte: &mut [u8; 1]) -> impl Future<Output = io::Result<usize>> + Send;
-    fn into_inner(self) -> S;
+    fn into_inner(self) -> Counted;
 }
 
 /// By nothing.
-impl<S: AsyncRead + Unpin + Send + 'static> Watch<Self> for Counted<S> {
+impl Watch for Counted {
     async fn read(&mut self, byte: &mut [u8; 1]) -> io::Result<usize> {
         AsyncReadExt::read(self, byte).await
     }
@@ -64,28 +55,28 @@ impl<S: AsyncRead + Unpin + Send + 'static> Watch<Self> for Counted<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin + Send + 'static> Watch<S> for IdleGuard<S> {
+impl Watch for IdleGuard<Counted> {
     async fn read(&mut self, byte: &mut [u8; 1]) -> io::Result<usize> {
         AsyncReadExt::read(self, byte).await
     }
 
-    fn into_inner(self) -> S {
+    fn into_inner(self) -> Counted {
         self.into_inner()
     }
 }
 
 /// By a timeout round each read.
-struct Timed<S, T> {
-    stream: S,
+struct Timed<T> {
+    stream: Counted,
     timers: T,
 }
 
-impl<S: AsyncRead + Unpin + Send + 'static, T: Timeouts<Elapsed: Into<io::Error>>> Watch<S> for Timed<S, T> {
+impl<T: Timeouts<Elapsed: Into<io::Error>>> Watch for Timed<T> {
     async fn read(&mut self, byte: &mut [u8; 1]) -> io::Result<usize> {
-        self.timers.timeout(LIMIT, self.stream.read(byte)).await.map_err(Into::into)?
+        self.timers.timeout(LIMIT, AsyncReadExt::read(&mut self.stream, byte)).await.map_err(Into::into)?
     }
 
-    fn into_inner(self) -> S {
+    fn into_inner(self) -> Counted {
         self.stream
     }
 }
@@ -95,38 +86,24 @@ impl<S: AsyncRead + Unpin + Send + 'static, T: Timeouts<Elapsed: Into<io::Error>
 /// What a peer sends.
 const BYTE: u8 = b'!';
 
-/// The other end of a connection.
-trait Peer: Send + 'static {
-    /// Sends without waiting: there is room.
-    fn send(&mut self, bytes: &[u8]);
-}
-
-struct Pool<S, P> {
-    streams: Vec<Counted<S>>,
-    peers: Vec<P>,
-}
-
-impl<S, P> FromIterator<(S, P)> for Pool<S, P> {
-    fn from_iter<I: IntoIterator<Item = (S, P)>>(pairs: I) -> Self {
-        let (streams, peers) =
-            pairs.into_iter().map(|(stream, peer)| (Counted { stream, waits: 0 }, peer)).unzip();
-        Self { streams, peers }
-    }
+struct Pool {
+    streams: Vec<Counted>,
+    peers: Vec<DuplexStream>,
 }
 
 /// A stream that counts how many times there was nothing to read.
-struct Counted<S> {
-    stream: S,
+struct Counted {
+    stream: DuplexStream,
     waits: usize,
 }
 
-impl<S> Counted<S> {
+impl Counted {
     const fn take_waits(&mut self) -> usize {
         std::mem::replace(&mut self.waits, 0)
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl AsyncRead for Counted {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -162,18 +139,22 @@ enum Timers {
     OnePerWait,
 }
 
-struct Bench<S, P> {
+struct Bench {
     runtime: Runtime,
     wheel: TimingWheel,
-    pool: Option<Pool<S, P>>,
+    pool: Option<Pool>,
 }
 
-impl<S: AsyncRead + Unpin + Send + 'static, P: Peer> Bench<S, P> {
+impl Bench {
     /// One worker, so that a task that has read is back at waiting before the next sweep begins.
-    fn new(pool: impl FnOnce() -> Pool<S, P>) -> Self {
+    fn new(connections: usize) -> Self {
         let runtime = multi_thread(1);
-        let (wheel, pool) = runtime.block_on(async { (TimingWheel::new(), pool()) });
-        Self { runtime, wheel, pool: Some(pool) }
+        let wheel = runtime.block_on(async { TimingWheel::new() });
+        let (streams, peers) = (0..connections)
+            .map(|_| duplex(READY_IN_A_ROW))
+            .map(|(stream, peer)| (Counted { stream, waits: 0 }, peer))
+            .unzip();
+        Self { runtime, wheel, pool: Some(Pool { streams, peers }) }
     }
 
     /// Nanoseconds for each read, by round and in it by way of watching.
@@ -191,12 +172,7 @@ impl<S: AsyncRead + Unpin + Send + 'static, P: Peer> Bench<S, P> {
         warm_rounds(scale.rounds(), &mut sides)
     }
 
-    fn once<W: Watch<Counted<S>>>(
-        &mut self,
-        load: Load,
-        timers: Timers,
-        watch: fn(Counted<S>, &TimingWheel) -> W,
-    ) -> f64 {
+    fn once<W: Watch>(&mut self, load: Load, timers: Timers, watch: fn(Counted, &TimingWheel) -> W) -> f64 {
         let (pool, wheel) = (self.pool.take().expect("it is given back"), self.wheel.clone());
         let connections = pool.streams.len();
         let before = wheel.stats();
@@ -223,16 +199,13 @@ impl<S: AsyncRead + Unpin + Send + 'static, P: Peer> Bench<S, P> {
 }
 
 /// Starts a task for each connection, and times the sweeps. The first wait of each is over before that.
-async fn sweep_all<S, P: Peer, W: Watch<Counted<S>>>(
-    pool: Pool<S, P>,
+async fn sweep_all<W: Watch>(
+    pool: Pool,
     wheel: TimingWheel,
     load: Load,
     timers: Timers,
-    watch: fn(Counted<S>, &TimingWheel) -> W,
-) -> (Pool<S, P>, Duration)
-where
-    S: AsyncRead + Unpin + Send + 'static,
-{
+    watch: fn(Counted, &TimingWheel) -> W,
+) -> (Pool, Duration) {
     let Pool { streams, mut peers } = pool;
     let connections = streams.len();
     let sweep = Arc::new(Sweep::of(connections));
@@ -251,7 +224,7 @@ where
     let start = Instant::now();
     for _ in 0..load.sweeps {
         sweep.begin(connections);
-        peers.iter_mut().for_each(|peer| peer.send(&bytes));
+        peers.iter_mut().for_each(|peer| send(peer, &bytes));
         sweep.over().await;
     }
     let time = start.elapsed();
@@ -259,7 +232,7 @@ where
     (Pool { streams: join(tasks).await, peers }, time)
 }
 
-async fn connection<S, W: Watch<S>>(mut watched: W, load: Load, sweep: &Sweep) -> S {
+async fn connection(mut watched: impl Watch, load: Load, sweep: &Sweep) -> Counted {
     sweep.one_is_done();
     let mut byte = [0];
     for _ in 0..load.sweeps {
@@ -354,17 +327,15 @@ const CONNECTIONS: usize = 10_000;
 const WAITS: usize = 8;
 const READY_IN_A_ROW: usize = 64;
 
-impl Peer for DuplexStream {
-    fn send(&mut self, bytes: &[u8]) {
-        let mut cx = Context::from_waker(Waker::noop());
-        let sent = Pin::new(self).poll_write(&mut cx, bytes);
-        assert!(matches!(sent, Poll::Ready(Ok(sent)) if sent == bytes.len()), "there is room");
-    }
+/// Sends without waiting: there is room.
+fn send(peer: &mut DuplexStream, bytes: &[u8]) {
+    let sent = Pin::new(peer).poll_write(&mut Context::from_waker(Waker::noop()), bytes);
+    assert!(matches!(sent, Poll::Ready(Ok(sent)) if sent == bytes.len()), "there is room");
 }
 
 fn streams(scale: Scale) -> Findings {
     let connections = scale.of(CONNECTIONS);
-    let mut bench = Bench::new(|| (0..connections).map(|_| duplex(READY_IN_A_ROW)).collect::<Pool<_, _>>());
+    let mut bench = Bench::new(connections);
     eprintln!("reads that wait");
     let waiting = bench.run(scale, Load { sweeps: WAITS, in_a_row: 1 });
     eprintln!("reads that are ready");
@@ -375,42 +346,7 @@ fn streams(scale: Scale) -> Findings {
          seen one timer for each connection in all; with timeouts, one for each read.",
     );
     let ready = table("Reads of 10,000 connections from memory, of which one in 64 has to wait", &ready);
-    Findings { tables: vec![waiting, ready], charts: Vec::new() }
-}
-
-// Reads from sockets, where the kernel costs most.
-
-/// Reads of each connection in a run that have to wait.
-const SOCKET_WAITS: usize = 2;
-const SOCKETS_READY_IN_A_ROW: usize = 8;
-
-impl Peer for Blocking {
-    fn send(&mut self, bytes: &[u8]) {
-        self.write_all(bytes).expect("there is room");
-    }
-}
-
-fn pair() -> (UnixStream, Blocking) {
-    let (stream, peer) = Blocking::pair().expect("a pair of sockets");
-    stream.set_nonblocking(true).expect("a socket");
-    (UnixStream::from_std(stream).expect("within a runtime"), peer)
-}
-
-fn sockets(scale: Scale) -> Findings {
-    let connections = connections_allowed(scale.of(CONNECTIONS));
-    let mut bench = Bench::new(|| (0..connections).map(|_| pair()).collect::<Pool<_, _>>());
-    eprintln!("reads that wait");
-    let waiting = bench.run(scale, Load { sweeps: SOCKET_WAITS, in_a_row: 1 });
-    eprintln!("reads that are ready");
-    let ready = bench.run(scale, Load { sweeps: 1, in_a_row: SOCKETS_READY_IN_A_ROW });
-    let note = format!("{} connections, by pairs of Unix sockets.", number(connections as f64));
-    Findings {
-        tables: vec![
-            table("Reads of sockets, each of which has to wait", &waiting).note(note.clone()),
-            table("Reads of sockets, of which one in 8 has to wait", &ready).note(note),
-        ],
-        ..Findings::default()
-    }
+    Findings { tables: vec![waiting, ready] }
 }
 
 // The memory of what watches connections that all wait.

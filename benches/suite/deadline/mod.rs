@@ -22,9 +22,11 @@ use ways::Way;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("deadlines", "What do a deadline for an operation and limits for its I/Os cost?", run),
-        Case::new("deadline_bystander", "How late is another timer while all calls of a request time out?", |scale| {
-            Findings { tables: bystander::tables(scale).into(), charts: Vec::new() }
-        }),
+        Case::new(
+            "deadline_bystander",
+            "How late is another timer while all calls of a request time out?",
+            |scale| Findings { tables: bystander::tables(scale).into() },
+        ),
     ]
 }
 
@@ -118,5 +120,5 @@ fn run(scale: Scale) -> Findings {
         target(format!("{}, at most 1", number(with_token)), with_token <= 1.0),
         number(by_hand)
     ));
-    Findings { tables: vec![rates, shares, task::table(scale)], charts: Vec::new() }
+    Findings { tables: vec![rates, shares, task::table(scale)] }
 }

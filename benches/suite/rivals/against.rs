@@ -80,7 +80,7 @@ pub(super) fn arming(scale: Scale) -> Findings {
              replacements, from 300 s to 800 s.",
         )
         .note(ALTERNATIVE);
-    Findings { tables: vec![alone, among, replaced], ..Findings::default() }
+    Findings { tables: vec![alone, among, replaced] }
 }
 
 impl Visit for Arming {
@@ -224,7 +224,7 @@ pub(super) fn firing(scale: Scale) -> Findings {
             "{lost} timers of {name} never fired, so its time is the patience of this benchmark."
         ))
     });
-    Findings { tables: vec![lateness, cost], ..Findings::default() }
+    Findings { tables: vec![lateness, cost] }
 }
 
 impl Visit for Firing {

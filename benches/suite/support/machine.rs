@@ -116,11 +116,6 @@ pub(crate) fn context_switches() -> u64 {
     u64::try_from(switches).expect("a count")
 }
 
-/// How many threads this process has now; nothing where the kernel does not tell it as Linux does.
-pub(crate) fn threads() -> Option<usize> {
-    field("/proc/self/status", "Threads")?.parse().ok()
-}
-
 /// The memory that is in use now, in bytes; nothing where the kernel does not tell it as Linux does.
 pub(crate) fn resident_bytes() -> Option<f64> {
     const BYTES_PER_KIB: f64 = 1024.0;

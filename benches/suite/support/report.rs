@@ -1,4 +1,4 @@
-//! A report: a page of tables, and charts beside it.
+//! A report: a page of tables, and bars beside it.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -7,10 +7,10 @@ use std::{fmt, fs, io};
 
 use serde::{Deserialize, Serialize};
 
+use super::bars;
 use super::case::Outcome;
 use super::page::short;
 use super::table::{MISSED, Rival, Table, number, ratio_in};
-use super::{bars, chart};
 
 /// The command that makes the whole of it again.
 const COMMAND: &str = "cargo bench --bench suite -- --report benches/report";
@@ -49,7 +49,7 @@ impl Report {
     /// Renders all of it.
     ///
     /// # Errors
-    /// If a chart cannot be drawn, or if two have the same name; or if a column seems to be of ratios and does not say
+    /// If a chart cannot be drawn, or if a column seems to be of ratios and does not say
     /// how they are made.
     pub(crate) fn new(Kept { made_on, outcomes, left_out }: &Kept) -> Result<Self, Box<dyn Error>> {
         let mut page = format!("{HEADING}\n\n");
@@ -95,7 +95,7 @@ impl Report {
         }
         for outcome in outcomes {
             let is_shared = |table: &Table| shared.iter().any(|(whole, _)| whole.is_part(table));
-            if outcome.findings.charts.is_empty() && outcome.findings.tables.iter().all(is_shared) {
+            if outcome.findings.tables.iter().all(is_shared) {
                 // All of it stands above.
                 continue;
             }
@@ -104,14 +104,6 @@ impl Report {
                 if !is_shared(table) {
                     writeln!(page, "{table}")?;
                 }
-            }
-            for chart in &outcome.findings.charts {
-                let file = format!("{}.svg", chart.file);
-                if charts.iter().any(|(name, _)| *name == file) {
-                    return Err(format!("two charts have the name {file}").into());
-                }
-                writeln!(page, "![{}]({file})\n", chart.caption())?;
-                charts.push((file, chart::draw(chart)?));
             }
         }
         Ok(Self { page: format!("{}\n", page.trim_end()), charts })

@@ -1,4 +1,4 @@
-//! What timers cost, and how late they are, in a process that is busy, blocked or idle.
+//! What timers cost, and how late they are, in a process that is busy or blocked.
 //!
 //! Each side has a runtime of its own, and the sides run in turn. No timer was early: `sleep` and
 //! `ends_within` check each. That our timers reached the wheel is proved by the wheel's own counts.
@@ -38,11 +38,6 @@ pub(crate) fn cases() -> Vec<Case> {
             "blocked_poller",
             "How late are timers of other tasks while one task blocks its worker?",
             loads::blocked,
-        ),
-        Case::new(
-            "idle_process",
-            "Does a process sleep that waits for one far timer, and how many threads do wheels take?",
-            loads::idle,
         ),
     ]
 }

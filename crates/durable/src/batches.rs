@@ -34,14 +34,6 @@ impl<T> Batches<T> {
         all
     }
 
-    /// The rest stays in its halves.
-    pub(crate) fn take_if(&mut self, is_taken: impl Fn(&T) -> bool) -> Vec<T> {
-        let batches = self.failed.iter_mut().chain([&mut self.waiting]);
-        let taken = batches.flat_map(|batch| batch.extract_if(.., |question| is_taken(question))).collect();
-        self.failed.retain(|batch| !batch.is_empty());
-        taken
-    }
-
     /// How many may go in one call.
     pub(crate) const fn count(&self) -> usize {
         self.count
@@ -76,24 +68,5 @@ impl<T> Batches<T> {
 
     pub(crate) fn succeeded(&mut self) {
         self.count = (self.count * 2).min(self.most);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_taken_out_leaves_the_rest_in_its_halves_so_a_culprit_comes_to_stand_alone() {
-        let mut batches = Batches::of_at_most(8);
-        (0..8).for_each(|question| batches.push(question));
-        let mut lone = None;
-        for _ in 0..3 {
-            assert!(batches.take_if(|question| *question == 7).len() <= 1);
-            let batch = batches.next();
-            lone = batches.failed(batch, false);
-        }
-        assert_eq!(lone, Some(0));
-        assert_eq!(batches.iter().copied().collect::<Vec<_>>(), [3, 4, 5, 6, 1, 2]);
     }
 }

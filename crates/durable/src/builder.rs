@@ -16,15 +16,19 @@ use crate::backoff::Backoff;
 use crate::clock::{self, Clock};
 use crate::durable::{Durable, Inner};
 use crate::error::Error;
+use crate::events::event;
 use crate::handler::{Handler, HandlerResult, Handlers, Handling, Kind, Run};
 use crate::outside::{Far, Outside};
 use crate::runner::{Runner, Settings};
-use crate::save::{Saver, Told};
+use crate::save::Saver;
 use crate::shared::Shared;
 use crate::store::{ErasedStore, Kinds, Paused, Store};
 
 /// How long an instance may be silent in a store that several processes share.
 const LEASE: Duration = Duration::from_secs(90);
+
+/// The shortest horizon, and the shortest lease.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The longest lease. Times that are reckoned from it fit into all clocks.
 const LONGEST_LEASE: Duration = Duration::from_secs(365 * 86_400);
@@ -42,7 +46,7 @@ pub struct Builder {
     twice: Option<&'static str>,
     clock: Option<Arc<dyn Clock>>,
     settings: Settings,
-    outside: Option<Far>,
+    outside: Far,
 }
 
 impl Builder {
@@ -64,7 +68,7 @@ impl Builder {
             twice: None,
             clock: None,
             settings,
-            outside: None,
+            outside: Far::none(),
         }
     }
 
@@ -129,7 +133,8 @@ impl Builder {
     /// At most so many handlers of a kind run at a time in this instance.
     ///
     /// Further timers wait for a place, the earliest first, and keep no other kind from its places. [`KindStats::waiting`] counts
-    /// them. A run of a series that waits is not missed, unless the program starts again meanwhile. While a timer waits, it is stored, so it can be cancelled and moved.
+    /// them. A run of a series that waits is not missed, unless the program starts again or its shard goes to another instance. While a
+    /// timer waits, it is stored, so it can be cancelled and moved.
     ///
     /// The kind of a timer is known when it has begun. So a timer that finds no place is begun and given back once, which costs
     /// two writes. A cancel in that moment answers [`Running`](crate::Cancelled::Running), and the timer is removed.
@@ -244,7 +249,7 @@ impl Builder {
     /// timers, and far timers that another instance saved or left behind. If another instance saves a timer that is due
     /// soon, a hint reports the timer, as without a scheduler.
     pub fn outside(mut self, outside: impl Outside, scan: Duration) -> Self {
-        self.outside = Some(Far::new(Arc::new(outside), scan));
+        self.outside = Far::new(Some(Arc::new(outside)), scan);
         self
     }
 
@@ -284,17 +289,15 @@ impl Builder {
         }
         handlers.values().try_for_each(|handler| handler.check()).map_err(Error::Setting)?;
         let Settings { horizon, in_memory, concurrency, lease, .. } = settings;
-        if in_memory == 0 {
-            return refuse("the number of timers in memory must be at least 1, got 0".to_owned());
-        }
-        if concurrency == 0 {
-            return refuse("the concurrency must be at least 1, got 0".to_owned());
-        }
-        if horizon < Duration::from_millis(1) {
-            return refuse(format!("the horizon must be at least 1 ms, got {horizon:?}"));
-        }
-        if !(Duration::from_millis(1)..=LONGEST_LEASE).contains(&lease) {
-            return refuse(format!("the lease must be 1 ms to 365 days, got {lease:?}"));
+        let leases = SHORTEST..=LONGEST_LEASE;
+        let checks = [
+            (in_memory > 0, "the number of timers in memory must be at least 1, got 0".to_owned()),
+            (concurrency > 0, "the concurrency must be at least 1, got 0".to_owned()),
+            (horizon >= SHORTEST, format!("the horizon must be at least 1 ms, got {horizon:?}")),
+            (leases.contains(&lease), format!("the lease must be 1 ms to 365 days, got {lease:?}")),
+        ];
+        if let Some((_, told)) = checks.into_iter().find(|(is_allowed, _)| !is_allowed) {
+            return refuse(told);
         }
         if wheel.is_ended() {
             return Err(Error::Stopped);
@@ -310,11 +313,10 @@ impl Builder {
         if let Some(now) = store.clock(owner) {
             shared.compare((before, Instant::now()), now);
         }
-        shared.events.begins(wheel.name(), owner.epoch);
+        event!(debug, wheel = wheel.name(), epoch = owner.epoch, "durable timers begin");
         let (sender, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
-        let saver = Saver { saves: to_save, told: Told { shared: shared.clone(), runner: sender.clone() } };
-        tokio::spawn(saver.run());
+        tokio::spawn(Saver { shared: shared.clone(), runner: sender.clone() }.run(to_save));
         let inner = Inner {
             wheel,
             shared: shared.clone(),

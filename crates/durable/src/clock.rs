@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::time::Instant;
+
+use crate::id::later;
 
 /// A wall clock, by which timers fall due. Its time may be set, forward and back, at any moment.
 ///
@@ -82,8 +84,7 @@ impl Clock for SetClock {
             let shown = self.shown();
             (shown.now, shown.since)
         };
-        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
-        shown.saturating_add(passed).unwrap_or(Timestamp::MAX)
+        later(shown, since.elapsed())
     }
 
     fn wake_when_set(&self, waker: &Waker) -> bool {

@@ -15,14 +15,14 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::handler::{Kind, Run, Signal};
+use crate::handler::{Kind, Run};
 use crate::health::Stats;
-use crate::id::TimerId;
+use crate::id::{TimerId, later};
 use crate::runner::{Command, GRACE, Stopped};
 use crate::save::{Save, Saving, SavingSeries};
 use crate::shared::Shared;
 use crate::store::{
-    Answered, Counts, ErasedStore, Move, Near, Page, Removal, State, Store, Stored, Taken, Which,
+    Answered, Counts, ErasedStore, Move, Near, NewTimer, Page, Removal, State, Store, Stored, Taken, Which,
 };
 
 /// Timers that outlive the process. A store keeps them, and handlers are called for them when they are due.
@@ -111,8 +111,7 @@ impl Durable {
 
     /// A timer that is due `delay` from now, by the wall clock, but not after the end of the year 9999.
     pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<&Durable> {
-        let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
-        self.at(self.now().saturating_add(delay).unwrap_or(Timestamp::MAX), payload)
+        self.at(later(self.now(), delay), payload)
     }
 
     /// A series: timers that are due by a rule of `timingwheel-calendar`, one after the other, under one name.
@@ -349,28 +348,10 @@ impl Run {
     /// ```
     #[must_use]
     pub fn in_test<K: Kind>(durable: &Durable) -> Self {
-        let (shared, due) = (&durable.0.shared, durable.now());
+        let due = durable.now();
         let id = TimerId::new(due, durable.unique(due, K::KIND));
-        Self {
-            id,
-            kind: K::KIND,
-            key: None,
-            attempt: 1,
-            due,
-            late: Duration::ZERO,
-            epoch: shared.owner().epoch,
-            signal: Signal::default(),
-            durable: Arc::downgrade(&durable.0) as _,
-            #[cfg(feature = "postgres")]
-            within: crate::handler::Within {
-                timer: id.into(),
-                series: None,
-                version: 0,
-                shared: Arc::clone(shared),
-                postgres: None,
-                has_finished: Arc::default(),
-            },
-        }
+        let stored = Stored { attempts: 1, ..NewTimer::new(id, K::KIND, b"").into() };
+        Self::new(&stored, K::KIND, Arc::downgrade(&durable.0) as _, &durable.0.shared)
     }
 
     /// The `Durable` that called the handler: a handler saves and cancels timers with it.
@@ -409,8 +390,7 @@ pub enum Cancelled {
     ///
     /// A cancel also answers "running" if somebody has edited the timer's row in the database, so that it cannot be read.
     Running(u32),
-    /// There is no such timer: it is done, was removed before, or never existed. Or it is buried: then it stays so, and somebody
-    /// may [retry](Durable::retry_buried) it. [`Durable::delete_buried`] deletes it.
+    /// There is no such timer: it is done, was removed before, or never existed.
     NotFound,
 }
 

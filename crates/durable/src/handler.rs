@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::id::TimerId;
+use crate::shared::Shared;
 use crate::store::Stored;
 #[cfg(feature = "postgres")]
 use crate::{
     postgres::PostgresStore,
-    shared::Shared,
     store::{Near, Series},
 };
 
@@ -154,6 +154,35 @@ pub(crate) struct Within {
 }
 
 impl Run {
+    /// An attempt of a timer as it has begun, on time, of the present owner.
+    pub(crate) fn new(
+        stored: &Stored,
+        kind: &'static str,
+        durable: Weak<dyn Any + Send + Sync>,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        Self {
+            id: stored.timer.id(),
+            kind,
+            key: stored.key.clone(),
+            attempt: stored.attempts,
+            due: stored.timer.due(),
+            late: Duration::ZERO,
+            epoch: shared.owner().epoch,
+            signal: Signal::default(),
+            durable,
+            #[cfg(feature = "postgres")]
+            within: Within {
+                timer: stored.timer,
+                series: stored.series.clone().map(Box::new),
+                version: stored.version,
+                has_finished: Arc::default(),
+                shared: Arc::clone(shared),
+                postgres: None,
+            },
+        }
+    }
+
     /// The instant at which the timer was first due. In a series it is the instant of this occurrence.
     #[must_use]
     pub fn scheduled(&self) -> Timestamp {

@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The name of a timer, from its save to its end: the time at which it was first due, and a number of its own.
@@ -156,12 +157,6 @@ impl Place {
         timestamp(self.due_ms)
     }
 
-    /// Sixteen bytes, ordered as places are. Stores of your own use them as keys.
-    #[must_use]
-    pub const fn to_bytes(self) -> [u8; 16] {
-        self.to_number().to_be_bytes()
-    }
-
     /// One number, ordered as places are: the sign of the time is turned, so that times before 1970 come first.
     pub(crate) const fn to_number(self) -> u128 {
         ((self.due_ms.cast_unsigned() ^ SIGN) as u128) << 64 | self.unique as u128
@@ -202,6 +197,12 @@ pub(crate) fn floor_millis(at: Timestamp) -> i64 {
 /// The instant of a millisecond, kept within the years of `Timestamp`.
 pub(crate) fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 { Timestamp::MIN } else { Timestamp::MAX })
+}
+
+/// So much later, but not after the last year of `Timestamp`.
+pub(crate) fn later(at: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

@@ -42,10 +42,10 @@
 //! # How it goes
 //!
 //! A timer is first **stored**. When it is near, it is **armed**: put on the wheel of this process. When it is due, it
-//! is **begun**: the store records the attempt before the handler is called. You can cancel or move it until its
-//! handler is called, or until another instance has begun it. If a crash cuts an attempt short, the timer is attempted
-//! again after the next start, with a higher attempt number. Handlers are called **at least once**, so make each
-//! outside effect happen once for each [`Run::id`]. [`promises`] lists the promises and their tests.
+//! is **begun**: the store records the attempt before the handler is called. You can cancel or move it until it has
+//! begun. If a crash cuts an attempt short, the timer is attempted again after the next start, with a higher attempt
+//! number. Handlers are called **at least once**, so make each outside effect happen once for each [`Run::id`].
+//! [`promises`] lists the promises and their tests.
 //!
 //! # What there is
 //!

@@ -72,20 +72,10 @@ pub(crate) struct Next {
     pub(crate) begins_anew: bool,
 }
 
-/// The decision about an occurrence that comes up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// It runs, and its series stands like this.
-    Run(Series),
-    /// It was missed, and does not run.
-    Skip(Series),
-}
-
-/// Whether the occurrence of this instant runs.
-pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> Due {
+/// Whether the occurrence of this instant, which comes up now, runs or was missed; and how its series stands then.
+pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> (bool, Series) {
     let (runs, catching_up) = runs::begins(series.missed, scheduled, caught_up(series), now);
-    let series = Series { catching_up: in_millis(catching_up), ..series.clone() };
-    if runs { Due::Run(series) } else { Due::Skip(series) }
+    (runs, Series { catching_up: in_millis(catching_up), ..series.clone() })
 }
 
 /// How a series stands when its occurrence runs again, because its process ended in the middle of it. If it was a missed run,
@@ -175,13 +165,9 @@ mod tests {
             if now >= from && now < to {
                 now = to;
             }
-            series = match occurs(&series, due, now) {
-                Due::Run(series) => {
-                    ran.push(due.strftime("%d").to_string());
-                    series
-                }
-                Due::Skip(series) => series,
-            };
+            let (runs, stands) = occurs(&series, due, now);
+            series = stands;
+            ran.extend(runs.then(|| due.strftime("%d").to_string()));
             let next = next(&series, due, now).unwrap().unwrap();
             assert!(next.due > due, "{next:?} after {due}");
             (due, series) = (next.due, next.series);
@@ -247,13 +233,9 @@ mod tests {
         let mut due: Timestamp = "2025-06-01T00:00:00Z".parse().unwrap();
         let (mut series, mut ran, mut looks) = (series, 0, 0);
         while due <= now {
-            series = match occurs(&series, due, now) {
-                Due::Run(series) => {
-                    ran += 1;
-                    series
-                }
-                Due::Skip(series) => series,
-            };
+            let (runs, stands) = occurs(&series, due, now);
+            series = stands;
+            ran += u32::from(runs);
             let next = next(&series, due, now).unwrap().unwrap();
             (due, series, looks) = (next.due, next.series, looks + 1);
         }
@@ -304,7 +286,7 @@ mod tests {
     fn a_policy_that_was_changed_bounds_what_is_left_of_the_one_before() {
         let mut series = Series::new("cron 0 9 * * * in UTC".into(), Missed::none());
         series.catching_up = Some((at("05T12:00:00").as_millisecond(), 2));
-        assert!(matches!(occurs(&series, at("04T09:00:00"), at("05T12:00:00")), Due::Skip(_)));
+        assert!(!occurs(&series, at("04T09:00:00"), at("05T12:00:00")).0);
         let next = next(&series, at("03T09:00:00"), at("05T12:00:00")).unwrap().unwrap();
         assert_eq!(next.due, at("06T09:00:00"));
     }

@@ -62,9 +62,9 @@ impl fmt::Debug for CallBack {
     }
 }
 
-/// The scheduler outside, as the runner knows it.
+/// The scheduler outside, as the runner knows it, if there is one.
 pub(crate) struct Far {
-    outside: Arc<dyn Outside>,
+    outside: Option<Arc<dyn Outside>>,
     scan_ms: i64,
     /// When the store was asked last, and up to which due time.
     scanned: (i64, i64),
@@ -75,20 +75,30 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    pub(crate) fn new(outside: Arc<dyn Outside>, scan: Duration) -> Self {
+    pub(crate) fn none() -> Self {
+        Self::new(None, Duration::ZERO)
+    }
+
+    pub(crate) fn new(outside: Option<Arc<dyn Outside>>, scan: Duration) -> Self {
         let scan_ms = i64::try_from(scan.as_millis()).unwrap_or(i64::MAX);
         Self { outside, scan_ms, scanned: (i64::MIN, i64::MIN), hinted: i64::MIN, far: Vec::new() }
     }
 
     pub(crate) fn begins(&self, call_back: CallBack) {
-        contained(|| self.outside.begins(call_back));
+        if let Some(outside) = &self.outside {
+            contained(|| outside.begins(call_back));
+        }
     }
 
     /// When to ask the store for a timer that is due then. Without a scheduler outside that would be at `usual`.
     pub(crate) fn next_scan(&self, usual: i64, due_ms: i64) -> i64 {
         let (at, until) = self.scanned;
         // Timers that the last load left over were never handed over.
-        if due_ms <= until.max(self.hinted) { usual } else { usual.max(at.saturating_add(self.scan_ms)) }
+        if self.outside.is_none() || due_ms <= until.max(self.hinted) {
+            usual
+        } else {
+            usual.max(at.saturating_add(self.scan_ms))
+        }
     }
 
     pub(crate) fn scanned(&mut self, at: i64, until: i64) {
@@ -106,22 +116,24 @@ impl Far {
     }
 
     pub(crate) fn is_far(&mut self, near: Near) {
-        self.far.push(near);
+        if self.outside.is_some() {
+            self.far.push(near);
+        }
     }
 
     /// Hands over all gathered timers.
     pub(crate) fn hand_over(&mut self) {
-        if !self.far.is_empty() {
-            let far = std::mem::take(&mut self.far);
-            contained(|| self.outside.hand_over(far));
+        let far = std::mem::take(&mut self.far);
+        if let Some(outside) = self.outside.as_ref().filter(|_| !far.is_empty()) {
+            contained(|| outside.hand_over(far));
         }
     }
 
-    pub(crate) fn forget(&mut self, timers: Vec<Near>) {
-        if !timers.is_empty() {
-            // The scheduler hears of events in their order.
-            self.hand_over();
-            contained(|| self.outside.forget(timers));
+    pub(crate) fn forget(&mut self, timers: &[Near]) {
+        // The scheduler hears of events in their order.
+        self.hand_over();
+        if let Some(outside) = self.outside.as_ref().filter(|_| !timers.is_empty()) {
+            contained(|| outside.forget(timers.to_vec()));
         }
     }
 }

@@ -268,24 +268,19 @@ pub(crate) struct Save {
 type Reply = (oneshot::Sender<Result<Saved, Error>>, TaskTrackerToken);
 
 /// Stores saves in batches. It has no store of its own, so that a store is free once its last save is answered.
-pub(crate) struct Saver {
-    pub(crate) saves: mpsc::UnboundedReceiver<Save>,
-    pub(crate) told: Told,
-}
-
-/// Who hears how saves have ended, beside their callers.
 #[derive(Clone)]
-pub(crate) struct Told {
+pub(crate) struct Saver {
     pub(crate) shared: Arc<Shared>,
+    /// Hears how saves have ended.
     pub(crate) runner: mpsc::UnboundedSender<Command>,
 }
 
 impl Saver {
     /// Runs until nobody can save any more.
-    pub(crate) async fn run(mut self) {
-        let _watched = Watched(Arc::clone(&self.told.shared));
+    pub(crate) async fn run(self, mut to_save: mpsc::UnboundedReceiver<Save>) {
+        let _watched = Watched(Arc::clone(&self.shared));
         let mut batch = Vec::new();
-        while self.saves.recv_many(&mut batch, BATCH).await > 0 {
+        while to_save.recv_many(&mut batch, BATCH).await > 0 {
             let mut saves = batch.drain(..).peekable();
             while let Some(first) = saves.next() {
                 let (store, mut bytes) = (Arc::clone(&first.store), first.timer.payload.len());
@@ -294,13 +289,11 @@ impl Saver {
                     bytes += next.timer.payload.len();
                     together.push(next);
                 }
-                self.told.save(&store, together).await;
+                self.save(&store, together).await;
             }
         }
     }
-}
 
-impl Told {
     /// Stores a batch. If the store refuses one of its timers, only the caller of that gets the error.
     async fn save(&self, store: &Arc<dyn ErasedStore>, saves: Vec<Save>) {
         let mut batches = Batches::of_at_most(BATCH);
@@ -319,12 +312,12 @@ impl Told {
                         saves.into_iter().partition(|save| save.timer.key.is_none());
                     plain.into_iter().for_each(|save| batches.push(save));
                     for save in keyed {
-                        let told = self.clone();
+                        let saver = self.clone();
                         let saving = Arc::clone(store).save(vec![save.timer.clone()]);
                         tokio::spawn(async move {
                             match saving.await {
-                                Ok(answers) => told.saved(answers, vec![save]),
-                                Err(error) => told.failed(&error, vec![save]),
+                                Ok(answers) => saver.saved(answers, vec![save]),
+                                Err(error) => saver.failed(&error, vec![save]),
                             }
                         });
                     }

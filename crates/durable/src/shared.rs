@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::error::Error;
-use crate::events::Events;
+use crate::error::{Error, with_causes};
+use crate::events::event;
 use crate::health::Stats;
 use crate::store::{Kinds, Owner};
 
@@ -27,13 +27,17 @@ pub(crate) struct Shared {
     shown_us: AtomicI64,
     /// When the first timer is due that has not begun. Armed ones are left out, unless they wait although they are due.
     first_due_ms: AtomicI64,
-    pub(crate) events: Events,
+    /// When an event told last that the store has failed, by std's clock.
+    told_failure: Mutex<Option<std::time::Instant>>,
     stats: Mutex<Stats>,
     /// The kinds that have a handler here.
     kinds: Kinds,
     /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
+
+/// The shortest time from one event of a store that fails to the next.
+const SELDOM: Duration = Duration::from_secs(1);
 
 /// Timers are due by the instance's own clock, as far as is known.
 const BY_OWN_CLOCK: i64 = i64::MIN;
@@ -64,7 +68,7 @@ impl Shared {
             origin: Instant::now(),
             shown_us: AtomicI64::new(BY_OWN_CLOCK),
             first_due_ms: AtomicI64::new(i64::MAX),
-            events: Events::default(),
+            told_failure: Mutex::default(),
             stats: Mutex::default(),
             kinds,
             told_of: Mutex::default(),
@@ -146,7 +150,18 @@ impl Shared {
             stats.store_errors += 1;
             stats.store_errors
         };
-        self.events.failed(error, errors);
+        let now = std::time::Instant::now();
+        let is_told = {
+            let mut told = self.told_failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_seldom = told.is_none_or(|told| now.saturating_duration_since(told) >= SELDOM);
+            if is_seldom {
+                *told = Some(now);
+            }
+            is_seldom
+        };
+        if is_told {
+            event!(warn, error = with_causes(error), errors, "a store of timers fails");
+        }
     }
 
     pub(crate) fn has_handler(&self, kind: &str) -> bool {
@@ -161,7 +176,7 @@ impl Shared {
         self.stats().saved_unhandled += 1;
         let is_new = self.told_of.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned());
         if is_new {
-            self.events.saved_unhandled(kind);
+            event!(warn, kind, "a timer is saved whose kind has no handler here");
         }
     }
 }

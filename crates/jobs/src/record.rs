@@ -280,7 +280,7 @@ impl<K: Key, W: Work> Record<K, W> {
         work
     }
 
-    /// The key of a job that was refused or taken back. At most a wake that is going on still has the record.
+    /// The key of a job that was refused or taken back. At most a wake that is going on or tried again still has the record.
     pub(crate) fn into_key(mut self: Arc<Self>) -> K {
         loop {
             match Arc::try_unwrap(self) {
@@ -427,10 +427,10 @@ impl<K: Key, W: Work> ArcWake for Record<K, W> {
                 drop(state);
                 // The holder may be outside the runtime. The end of the wheel, which may be too, is seen by the holder.
                 if job.is_here() {
-                    let job = Arc::downgrade(job);
+                    let mut again = Again(Some(job.clone()));
                     tokio::spawn(async move {
                         tokio::task::yield_now().await;
-                        if let Some(job) = job.upgrade() {
+                        if let Some(job) = again.0.take() {
                             ArcWake::wake_by_ref(&job);
                         }
                     });
@@ -443,6 +443,22 @@ impl<K: Key, W: Work> ArcWake for Record<K, W> {
                 let polled = job.poll(&mut sleep);
                 job.put_down(sleep, polled, None);
             }
+        }
+    }
+}
+
+/// A wake that is tried again. It keeps the job, which nobody else may have: the timer has fired. If the runtime ends before,
+/// the job does too.
+struct Again<K: Key, W: Work>(Option<Arc<Record<K, W>>>);
+
+impl<K: Key, W: Work> Drop for Again<K, W> {
+    fn drop(&mut self) {
+        let Some(job) = self.0.take() else { return };
+        let state = job.lock();
+        // One that is new belongs to its maker.
+        if matches!(&state.stage, Stage::Waits(_) | Stage::InHand(Hand { is_new: false, .. })) {
+            // Dropping its code may panic, in the midst of the runtime's end.
+            _ = caught(|| job.end(state, Err(JobError::could_not_run(&job.wheel, Error::shutdown())), true));
         }
     }
 }

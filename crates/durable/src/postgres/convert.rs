@@ -5,7 +5,7 @@ use tokio_postgres::types::FromSql;
 
 use super::{PostgresError, Result};
 use crate::id::{Place, TimerId, timestamp};
-use crate::store::{Buried, Failure, Near, Series, SeriesError, State, Stored, Times};
+use crate::store::{Buried, Failure, Near, Series, State, Stored, Times};
 
 /// A number with the sign of the database. [`Store::check`](crate::store::Store::check) refuses numbers from 2^63 on, so a stored
 /// one is never negative.
@@ -80,8 +80,7 @@ fn series(row: &Row) -> Result<Option<Series>> {
     let Some(rule) = get::<Option<String>>(row, "rule")? else { return Ok(None) };
     let missed = get::<Option<&str>>(row, "missed")?.unwrap_or_default();
     let standing = get::<Option<&str>>(row, "standing")?.unwrap_or_default();
-    let read = Series::from_texts(rule, missed, standing);
-    read.map(Some).map_err(|error: SeriesError| PostgresError::Corrupt(error.to_string()))
+    Series::from_texts(rule, missed, standing).map(Some).map_err(PostgresError::Corrupt)
 }
 
 /// A timer of a row. Place and state are known.

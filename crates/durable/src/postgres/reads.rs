@@ -122,8 +122,9 @@ impl Inner {
         rows.first().map(standing).transpose()
     }
 
-    /// Those in its own shards.
-    pub(super) async fn series(&self, owner: Owner, after: Place, limit: usize) -> Result<Vec<Stored>> {
+    /// Those in its own shards. Leaves out those that cannot be read, and goes on behind them: they are reported when they are
+    /// listed or begun.
+    pub(super) async fn series(&self, owner: Owner, mut after: Place, limit: usize) -> Result<Vec<Stored>> {
         let statement = format!(
             "select t.* from timingwheel.shards s cross join lateral ( \
                 select {HEAD} from timingwheel.timers \
@@ -133,10 +134,19 @@ impl Inner {
         );
         let (epoch, token) = self.identity(owner);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let parameters: [&dyn Parameter; 5] = [&epoch, &token, &after.due_ms, &last_number(after), &limit];
-        let rows = self.connections.ask(&statement, &parameters).await?;
-        // One that cannot be read is reported when it is listed or begun.
-        Ok(rows.iter().filter_map(|row| standing(row).ok()).collect())
+        loop {
+            let parameters: [&dyn Parameter; 5] =
+                [&epoch, &token, &after.due_ms, &last_number(after), &limit];
+            let rows = self.connections.ask(&statement, &parameters).await?;
+            let found: Vec<Stored> = rows.iter().filter_map(|row| standing(row).ok()).collect();
+            match rows.last() {
+                Some(last) if found.is_empty() => {
+                    let id = id(get(last, "first_ms")?, get(last, "number")?);
+                    after = Place { due_ms: get(last, "due_ms")?, unique: id.unique };
+                }
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// Those in its own shards.

@@ -9,11 +9,12 @@ use futures::future::maybe_done;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::live::{Attempt, Ending, Live};
-use super::settle::End;
+use super::live::{Attempt, Beginning, Live, Settling};
+use super::settle::{End, Wait};
 use super::{ANSWERS_AT_A_TIME, ONE_CLOCK_READING, Runner};
+use crate::events::event;
 use crate::id::TimerId;
-use crate::next_run::{self, Due};
+use crate::next_run;
 use crate::store::{Begun, Near, State, Stored, ToBegin};
 
 /// After so many attempts whose process ended without an answer, a timer is buried.
@@ -28,11 +29,12 @@ const SUSPECT_ALONE: Duration = Duration::from_secs(1);
 /// After this the store is asked again for a timer whose rule cannot be read here.
 pub(super) const UNREADABLE_RULE: Duration = Duration::from_secs(60);
 
-/// It waits for a place, or a later load finds it.
-pub(super) const LATER: Duration = Duration::MAX;
-
 /// A timer that cannot be begun, as its row is damaged, is asked for again after so long.
 const DAMAGED: Duration = Duration::from_secs(60);
+
+/// An event for a timer that was cancelled while it ran.
+pub(super) const REMOVED: &str =
+    "a timer that was cancelled while it ran is removed, and not attempted again";
 
 /// How many are begun or ended in one call at the most.
 pub(super) const BATCH: usize = 10_000;
@@ -53,20 +55,16 @@ impl Runner {
             && let Some(near) = self.alone.pop_first()
         {
             self.suspect = Some((near.id(), Instant::now()));
-            self.begin_one(near, &mut nears);
+            self.begin_one(near, true, &mut nears);
         }
         let most = if nears.is_empty() { room } else { 0 };
-        for near in self.with_a_place(most) {
-            self.begin_one(near, &mut nears);
+        for (near, is_alone) in self.with_a_place(most) {
+            self.begin_one(near, is_alone, &mut nears);
         }
         while nears.len() < most
             && let Some(near) = self.ready.pop_first()
         {
-            if self.suspects.contains(&near.id()) {
-                self.alone.insert(near);
-                continue;
-            }
-            self.begin_one(near, &mut nears);
+            self.begin_one(near, false, &mut nears);
         }
         if !nears.is_empty() {
             let ask = ToBegin { timers: nears.clone(), kinds };
@@ -75,12 +73,12 @@ impl Runner {
         }
     }
 
-    fn begin_one(&mut self, near: Near, nears: &mut Vec<Near>) {
+    fn begin_one(&mut self, near: Near, is_alone: bool, nears: &mut Vec<Near>) {
         match self.live.entry(near.id()) {
             // It was moved while its end is on its way, or the notice came late.
             Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
             Entry::Vacant(place) => {
-                place.insert(Live::Beginning { may_have_begun: false });
+                place.insert(Live::Beginning(Beginning { is_alone, ..Beginning::default() }));
                 nears.push(near);
             }
         }
@@ -101,8 +99,8 @@ impl Runner {
             Err(error) => {
                 self.failed(&error);
                 for near in &nears {
-                    if let Some(Live::Beginning { may_have_begun }) = self.live.get_mut(&near.id()) {
-                        *may_have_begun = true;
+                    if let Some(Live::Beginning(beginning)) = self.live.get_mut(&near.id()) {
+                        beginning.may_have_begun = true;
                     }
                 }
                 match self.again.failed(nears, error.is_transient()) {
@@ -135,7 +133,6 @@ impl Runner {
 
     /// The timer has not begun, or no longer belongs to this owner.
     pub(super) fn has_not_begun(&mut self, id: TimerId) {
-        self.was_cancelled_early(id);
         self.leave_place(id);
         self.live.remove(&id);
         self.unblock(id);
@@ -157,20 +154,21 @@ impl Runner {
     /// The wall clock has shown `wall` just now.
     fn has_begun(&mut self, near: Near, answer: Begun, wall: Timestamp) {
         let id = near.id();
-        let held_since = if answer == Begun::Locked { None } else { self.put_off.is_free(id) };
+        let came = self.came_up_first(id, wall);
+        if answer == Begun::Locked {
+            return self.put_off_begin(near, came);
+        }
+        let came = self.put_off.is_free(id).map_or(came, |since| since.min(came));
         let stored = match answer {
             Begun::Yours(stored) => stored,
-            Begun::Gone => {
-                self.suspects.remove(&id);
-                return self.has_not_begun(id);
-            }
+            Begun::Gone => return self.has_not_begun(id),
             Begun::Cancelled => {
                 self.shared.stats().removed += 1;
-                self.shared.events.removed(id);
+                event!(info, %id, "{REMOVED}");
                 return self.has_not_begun(id);
             }
-            Begun::Locked => return self.put_off_begin(near, wall),
-            Begun::Lost => {
+            Begun::Locked | Begun::Lost => {
+                self.comes_up_again(id, came);
                 self.has_not_begun(id);
                 return self.lose();
             }
@@ -178,8 +176,11 @@ impl Runner {
         // The answer may be to a former owner of this instance.
         let is_mine = matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch);
         let attempt = self.attempt(stored).filter(|_| is_mine);
-        let Some(attempt) = attempt else { return self.has_not_begun(id) };
-        self.come_up(attempt, wall, held_since);
+        let Some(attempt) = attempt else {
+            self.comes_up_again(id, came);
+            return self.has_not_begun(id);
+        };
+        self.come_up(attempt, wall, came);
     }
 
     /// `None` never happens: only kinds with a handler are loaded.
@@ -195,9 +196,9 @@ impl Runner {
         })
     }
 
-    /// The timer has begun: calls its handler, unless there is a reason not to. If somebody held its row, it was found so at
-    /// `held_since`.
-    fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp, held_since: Option<Timestamp>) {
+    /// The timer has begun: calls its handler, unless there is a reason not to. It came up at `came` first: a run is not missed
+    /// because its row was locked, or because it waited for a place.
+    fn come_up(&mut self, mut attempt: Attempt, wall: Timestamp, came: Timestamp) {
         let (id, crashes) = (attempt.id(), attempt.stored.crashes);
         // Others may have it by now, the clock was set back, its kind was paused, or it was cancelled since it began.
         let is_early = attempt.stored.timer.due() > wall;
@@ -206,25 +207,22 @@ impl Runner {
             return self.give_back(attempt);
         }
         if crashes >= MOST_CRASHES {
-            self.suspects.remove(&id);
             let reason = format!("its process ended during {crashes} attempts, without an answer");
             return self.end_uncalled(attempt, End::Bury(reason));
         }
         // Nothing is called before the store has all suspects back. So a timer that ends its process does so alone.
-        if crashes >= SUSPICIOUS && self.suspects.insert(id) {
-            return self.give_back(attempt);
+        if crashes >= SUSPICIOUS && !self.beginning_of(id).is_alone {
+            return self.give_back_for(attempt, Wait::Alone);
         }
         if let Some(series) = &attempt.stored.series
             && let Err(error) = next_run::read(series)
         {
             self.note_unreadable(&attempt.stored, error, wall);
             self.hand_over(&attempt.stored.kind);
-            return self.give_back_for(attempt, UNREADABLE_RULE);
+            return self.give_back_for(attempt, Wait::For(UNREADABLE_RULE));
         }
-        // A run is not missed because its row was locked, or because it waited for a place.
-        let came = held_since.map_or(wall, |since| since.min(wall));
         let Some(came) = self.take_place(&attempt, came) else {
-            return self.give_back_for(attempt, LATER);
+            return self.give_back_for(attempt, Wait::Elsewhere);
         };
         // A later attempt is made however late it is, and so is one that was snoozed or moved.
         let (scheduled, number) = (id.first_due(), attempt.stored.attempts);
@@ -239,30 +237,27 @@ impl Runner {
                 attempt.stored.series = Some(series);
                 return self.end_uncalled(attempt, End::Anew);
             }
-            let due = if number == 1 {
+            let (runs, stands) = if number == 1 {
                 next_run::occurs(&series, scheduled, came)
             } else {
-                Due::Run(next_run::occurs_again(&series, scheduled))
+                (true, next_run::occurs_again(&series, scheduled))
             };
-            let (Due::Run(stands) | Due::Skip(stands)) = &due;
-            attempt.stored.series = Some(stands.clone());
+            attempt.stored.series = Some(stands);
             attempt.series_before = Some(series);
-            if let Due::Skip(_) = due {
+            if !runs {
                 self.shared.stats().skipped += 1;
                 return self.end_uncalled(attempt, End::Done);
             }
         }
-        self.suspects.remove(&id);
         self.start(attempt, wall);
     }
 
     /// Stores the timer as it was before it began.
     pub(super) fn give_back(&mut self, attempt: Attempt) {
-        self.give_back_for(attempt, Duration::ZERO);
+        self.give_back_for(attempt, Wait::No);
     }
 
-    /// The same, and this instance does not begin it again for so long.
-    fn give_back_for(&mut self, attempt: Attempt, wait: Duration) {
+    fn give_back_for(&mut self, attempt: Attempt, wait: Wait) {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.given_back += 1;
         }
@@ -271,8 +266,7 @@ impl Runner {
 
     /// An attempt has ended without its handler.
     fn end_uncalled(&mut self, attempt: Attempt, end: End) {
-        self.was_cancelled_early(attempt.id());
         self.leave_place(attempt.id());
-        self.end(Ending { attempt, end, was_called: false, refused_at: None });
+        self.end(Settling { attempt, end, was_called: false, refused_at: None });
     }
 }

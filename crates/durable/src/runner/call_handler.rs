@@ -18,18 +18,18 @@ use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
 use crate::error::{panic_text, with_causes};
-use crate::handler::{Handler, HandlerResult, Hook, Interrupt, Panicked, Run, Signal};
+use crate::handler::{Handler, HandlerResult, Hook, Interrupt, Panicked, Run};
 use crate::id::TimerId;
-use crate::store::Stored;
+use crate::store::{Failure, Stored};
 use crate::tables::CRASH;
 
 impl Runner {
     /// The wall clock has shown `now` just now.
     pub(super) fn start(&mut self, mut attempt: Attempt, now: Timestamp) {
-        let Stored { timer, key, attempts, .. } = &*attempt.stored;
+        let Stored { timer, attempts, ref failures, .. } = *attempt.stored;
         let (id, due) = (timer.id(), timer.due());
-        let last = attempt.stored.failures.last();
-        let is_after_crash = last.is_some_and(|last| last.attempt + 1 == *attempts && last.error == CRASH);
+        let is_crash = |last: &Failure| last.attempt + 1 == attempts && last.error == CRASH;
+        let is_after_crash = failures.last().is_some_and(is_crash);
         let late = Duration::try_from(now.duration_since(due)).unwrap_or(Duration::ZERO);
         {
             let mut stats = self.shared.stats();
@@ -40,36 +40,23 @@ impl Runner {
             of_kind.attempts += 1;
             of_kind.lateness.record(late);
         }
-        let signal = Signal::default();
-        if self.was_cancelled_early(id) {
+        let mut run = Run::new(&attempt.stored, attempt.handler.kind, self.durable.clone(), &self.shared);
+        run.late = late;
+        #[cfg(feature = "postgres")]
+        {
+            run.within.postgres.clone_from(&self.settings.postgres);
+            attempt.has_finished = Arc::clone(&run.within.has_finished);
+        }
+        let signal = run.signal.clone();
+        if self.beginning_of(id).is_cancelled {
             signal.interrupt(Interrupt::Cancelled);
         }
-        let run = Run {
-            id,
-            kind: attempt.handler.kind,
-            key: key.clone(),
-            attempt: *attempts,
-            due,
-            late,
-            epoch: self.owner.epoch,
-            signal: signal.clone(),
-            durable: self.durable.clone(),
-            #[cfg(feature = "postgres")]
-            within: crate::handler::Within {
-                timer: *timer,
-                series: attempt.stored.series.clone().map(Box::new),
-                version: attempt.stored.version,
-                has_finished: Arc::clone(&attempt.has_finished),
-                shared: Arc::clone(&self.shared),
-                postgres: self.settings.postgres.clone(),
-            },
-        };
         // The store has them too, and very many attempts may run.
         attempt.stored.failures = Vec::new();
         let call = Call {
             is_stopping: Arc::clone(&self.is_stopping),
             teller: Teller { id, sender: self.sender.clone(), begun: None, has_told: false },
-            lease: self.share.as_ref().map(|share| share.lease.clone()),
+            lease: self.share.is_shared.then(|| self.share.lease.clone()),
             handler: Arc::clone(&attempt.handler),
             limit: attempt.handler.time_limit.map(|limit| (self.wheel.clone(), limit)),
             hook: self.settings.hook.clone(),

@@ -18,7 +18,7 @@ pub(super) struct Clocks {
     /// Both clocks, at one moment.
     reference: (Timestamp, Instant),
     /// When they were compared last.
-    pub(super) looked: Instant,
+    pub(super) compared: Instant,
     /// Whether this task wakes when the clock is set: the clock tells, or it is the store's, and a renewal reads it.
     pub(super) tells: bool,
 }
@@ -26,14 +26,14 @@ pub(super) struct Clocks {
 impl Clocks {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let reference = (shared.now(), Instant::now());
-        Self { shared, reference, looked: reference.1, tells: false }
+        Self { shared, reference, compared: reference.1, tells: false }
     }
 
     pub(super) fn wall(&self) -> Timestamp {
         self.shared.now()
     }
 
-    /// Asks the clock to wake this task when it is set. Returns whether it was set since the last look.
+    /// Asks the clock to wake this task when it is set. Returns whether it was set since they were compared last.
     pub(super) fn watch(&mut self, waker: &Waker) -> bool {
         self.tells = self.shared.goes_by_store() || self.shared.clock.wake_when_set(waker);
         self.tells && self.differs(self.wall(), Instant::now())
@@ -48,7 +48,7 @@ impl Clocks {
     /// Whether the wall clock was set since this was asked last.
     pub(super) fn was_set(&mut self) -> bool {
         let (wall, now) = (self.wall(), Instant::now());
-        self.looked = now;
+        self.compared = now;
         let was_set = self.differs(wall, now);
         if was_set {
             self.reference = (wall, now);

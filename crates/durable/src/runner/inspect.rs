@@ -15,16 +15,17 @@ use tokio::time::Instant;
 use super::Runner;
 use super::settle::occurrence;
 use crate::error::Error;
+use crate::events::event;
 use crate::health::Unhandled;
 use crate::id::Place;
 use crate::next_run;
 use crate::shared::Shared;
 use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Overdue, Owner, Settled, State, Stored};
 
-/// How often overdue timers are looked at.
+/// How often overdue timers are inspected.
 const OVERDUE: Duration = Duration::from_secs(300);
 
-/// How often all series are looked at, as the zone data of a machine may change.
+/// How often all series are inspected, as the zone data of a machine may change.
 const SERIES: Duration = Duration::from_secs(86_400);
 
 /// How long a timer is overdue before it counts as one that nobody handles.
@@ -68,14 +69,14 @@ impl Inspections {
 }
 
 impl Runner {
-    /// All series are to be looked at.
+    /// All series are to be inspected.
     pub(super) fn inspects_now(&mut self) {
         self.inspections.series_at = Instant::now();
     }
 
-    /// When this task is to be woken for a look.
+    /// When this task is to be woken for an inspection.
     pub(super) fn next_inspection(&self) -> Option<Instant> {
-        // Series are looked at together with overdue timers. With a clock for tests, only due timers wake this task.
+        // Series are inspected together with overdue timers. With a clock for tests, only due timers wake this task.
         let is_woken = self.inspections.under_way.is_none() && self.may_inspect() && !self.clocks.tells;
         is_woken.then_some(self.inspections.overdue_at)
     }
@@ -84,11 +85,11 @@ impl Runner {
         self.may_begin() && self.is_good() && !self.kinds.is_empty()
     }
 
-    /// Looks, if it is time.
+    /// Inspects, if it is time.
     pub(super) fn inspect(&mut self) {
         let now = Instant::now();
-        let looks_at_series = self.inspections.series_at <= now;
-        let is_time = looks_at_series || self.inspections.overdue_at <= now;
+        let of_series = self.inspections.series_at <= now;
+        let is_time = of_series || self.inspections.overdue_at <= now;
         if self.inspections.under_way.is_some() || !is_time || !self.may_inspect() {
             return;
         }
@@ -99,11 +100,11 @@ impl Runner {
             kinds: Arc::clone(&self.kinds),
             is_stopping: Arc::clone(&self.is_stopping),
         };
-        if looks_at_series {
+        if of_series {
             self.inspections.series_at = now + SERIES;
         }
         self.inspections.overdue_at = now + OVERDUE;
-        self.inspections.under_way = Some(inspection.look(looks_at_series).boxed());
+        self.inspections.under_way = Some(inspection.make(of_series).boxed());
     }
 
     pub(super) fn poll_inspection(&mut self, cx: &mut Context<'_>) -> bool {
@@ -118,10 +119,11 @@ impl Runner {
                     stats.unhandled.clone_from(&unhandled);
                 }
                 if let Some(unhandled) = unhandled {
-                    self.shared.events.unhandled(&unhandled);
+                    tell_of(&unhandled);
                 }
                 for near in planned_anew {
-                    self.shared.events.planned_anew(near.id());
+                    let id = near.id();
+                    event!(warn, %id, "a series is planned anew, as its rule would not plan what was stored");
                     self.saved(near);
                 }
                 // Of those that still run this is a notice that waits. The store answers a begin of the others with the same attempt.
@@ -146,14 +148,21 @@ impl Runner {
         let unhandled = Unhandled::new(&stored.kind, Some(why), now.duration_since(stored.timer.due()));
         let before = self.shared.stats().unhandled.replace(unhandled.clone());
         if before.is_none_or(|before| before.rule != unhandled.rule) {
-            self.shared.events.unhandled(&unhandled);
+            tell_of(&unhandled);
         }
     }
 }
 
+fn tell_of(Unhandled { kind, rule, overdue }: &Unhandled) {
+    match rule {
+        Some(why) => event!(warn, kind, why, ?overdue, "a timer is overdue whose rule cannot be read here"),
+        None => event!(warn, kind, ?overdue, "a timer is overdue whose kind has no handler here"),
+    }
+}
+
 impl Inspection {
-    async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
-        let planned_anew = if looks_at_series { self.look_at_series().await? } else { Vec::new() };
+    async fn make(self, of_series: bool) -> Result<Found, Error> {
+        let planned_anew = if of_series { self.inspect_series().await? } else { Vec::new() };
         let (unhandled, begun) = self.overdue().await?;
         let is_kept = !self.store.clone().histories().await?.is_empty();
         while is_kept
@@ -164,7 +173,7 @@ impl Inspection {
     }
 
     /// The runs that were planned anew.
-    async fn look_at_series(&self) -> Result<Vec<Near>, Error> {
+    async fn inspect_series(&self) -> Result<Vec<Near>, Error> {
         let (mut planned_anew, mut after) = (Vec::new(), Place::FIRST);
         // A stop waits for the page that is asked for, and for no more.
         while !self.is_stopping.load(Ordering::Acquire) {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::{GRACE, Runner};
 use crate::error::Error;
+use crate::events::event;
 use crate::handler::Interrupt;
 use crate::id::{Place, timestamp};
 use crate::store::{Answered, Ask, Hint, Owner, Renewed, Standing};
@@ -53,6 +54,8 @@ impl Lease {
 
 /// The runner's part in a store that is shared.
 pub(super) struct Share {
+    /// If not, the owner has all timers for good, and does nothing of this.
+    pub(super) is_shared: bool,
     /// The renewal under way: when it was made, and the time from which it scans for the first due timer.
     renewing: Option<(Instant, Option<Timestamp>, Answered<Renewed>)>,
     renew_at: Instant,
@@ -65,8 +68,6 @@ pub(super) struct Share {
     unread: HashSet<String>,
     /// A load to come within the window: from a place to a time.
     scan: Option<Scan>,
-    /// The load under way is one of those.
-    is_scanning: bool,
     scanned_from_first: Instant,
     /// How many loads that scan took.
     scan_loads: u32,
@@ -81,9 +82,10 @@ struct Scan {
 }
 
 impl Share {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(is_shared: bool) -> Self {
         let now = Instant::now();
         Self {
+            is_shared,
             renewing: None,
             renew_at: now,
             renews_again: false,
@@ -92,33 +94,23 @@ impl Share {
             lease: Lease::default(),
             unread: HashSet::new(),
             scan: None,
-            is_scanning: false,
             scanned_from_first: now,
             scan_loads: 1,
         }
-    }
-
-    fn scan_for(&mut self, scan: Scan) {
-        self.scan = Some(match self.scan {
-            None => scan,
-            Some(other) => Scan {
-                after: other.after.min(scan.after),
-                until_ms: other.until_ms.zip(scan.until_ms).map(|(one, two)| one.max(two)),
-            },
-        });
     }
 }
 
 impl Runner {
     /// Whether others, as far as is known here, have none of this owner's timers.
     pub(super) fn is_good(&self) -> bool {
-        self.share.as_ref().is_none_or(|share| share.lease.is_good())
+        !self.share.is_shared || self.share.lease.is_good()
     }
 
     /// When the runner has to renew, whatever else there is. `None` once another owner has taken over for good.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
-        let share = self.share.as_ref()?;
-        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost;
+        let share = &self.share;
+        let may_renew =
+            share.is_shared && share.renewing.is_none() && share.joining.is_none() && !self.is_lost;
         may_renew.then_some(share.renew_at)
     }
 
@@ -130,40 +122,35 @@ impl Runner {
         let now = Instant::now();
         let from = self.scans_as_it_renews();
         let renewing = self.store.clone().renew(self.owner, from);
-        if let Some(share) = &mut self.share {
-            share.renewing = Some((now, from, renewing));
-        }
+        self.share.renewing = Some((now, from, renewing));
     }
 
     /// Takes in the answers of a shared store.
     pub(super) fn poll_share(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        let Some(share) = &mut self.share else { return false };
-        if let Some((.., renewing)) = &mut share.renewing
+        if let Some((.., renewing)) = &mut self.share.renewing
             && let Poll::Ready(answer) = renewing.as_mut().poll(cx)
-            && let Some((asked, from, _)) = share.renewing.take()
+            && let Some((asked, from, _)) = self.share.renewing.take()
         {
             self.renewed(asked, from.is_some(), answer);
             has_happened = true;
         }
-        let Some(share) = &mut self.share else { return false };
-        if let Some(joining) = &mut share.joining
+        if let Some(joining) = &mut self.share.joining
             && let Poll::Ready(answer) = joining.as_mut().poll(cx)
         {
-            share.joining = None;
+            self.share.joining = None;
             self.joined(answer);
             has_happened = true;
         }
-        let is_stopping = self.stopping.is_some() || self.is_lost;
-        let Some(share) = &mut self.share else { return false };
-        if is_stopping || share.joining.is_some() {
-            share.hinting = None;
+        let is_heard = self.share.is_shared && self.stopping.is_none() && !self.is_lost;
+        if !is_heard || self.share.joining.is_some() {
+            self.share.hinting = None;
             return has_happened;
         }
         let (store, owner) = (&self.store, self.owner);
-        let hinting = share.hinting.get_or_insert_with(|| store.clone().hint(owner));
+        let hinting = self.share.hinting.get_or_insert_with(|| store.clone().hint(owner));
         if let Poll::Ready(hint) = hinting.as_mut().poll(cx) {
-            share.hinting = None;
+            self.share.hinting = None;
             self.hinted(hint);
             has_happened = true;
         }
@@ -178,9 +165,7 @@ impl Runner {
                 if error.is_too_old() {
                     return self.lose_for_good();
                 }
-                if let Some(share) = &mut self.share {
-                    share.renew_at = Instant::now() + again(self.settings.lease);
-                }
+                self.share.renew_at = Instant::now() + again(self.settings.lease);
                 return;
             }
         };
@@ -189,7 +174,7 @@ impl Runner {
             Standing::Expired => return self.join_again(),
             Standing::Same | Standing::Changed => {}
         }
-        let Some(share) = &mut self.share else { return };
+        let share = &mut self.share;
         let margin = share.lease.until().map(|until| until.saturating_duration_since(Instant::now()));
         share.lease.set(Some(asked + renewed.good_for));
         let renews_again = std::mem::take(&mut share.renews_again);
@@ -205,7 +190,7 @@ impl Runner {
         if let Some(clock) = renewed.clock
             && self.shared.compare((asked, Instant::now()), clock)
         {
-            self.look_at_the_clock();
+            self.check_the_clock();
         }
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
@@ -219,14 +204,16 @@ impl Runner {
 
     /// Another owner has taken over, or others have its timers. If the store is shared, the owner asks it how it stands.
     pub(super) fn lose(&mut self) {
-        let Some(share) = &mut self.share else { return self.lose_for_good() };
-        share.lease.set(None);
-        share.renew_at = Instant::now();
+        if !self.share.is_shared {
+            return self.lose_for_good();
+        }
+        self.share.lease.set(None);
+        self.share.renew_at = Instant::now();
     }
 
     fn lose_for_good(&mut self) {
         if !std::mem::replace(&mut self.is_lost, true) {
-            self.shared.events.lost(self.owner.epoch);
+            event!(warn, epoch = self.owner.epoch, "another instance has taken over the store of timers");
         }
         self.interrupt_all(Interrupt::Lost);
         self.shared.stats().lost = true;
@@ -236,7 +223,7 @@ impl Runner {
 
     /// A rule of this kind cannot be read here, and perhaps by another instance.
     pub(super) fn hand_over(&mut self, kind: &str) {
-        let Some(share) = &mut self.share else { return };
+        let share = &mut self.share;
         self.store.cannot_read(self.owner, kind);
         if share.unread.insert(kind.to_owned()) {
             (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some());
@@ -249,26 +236,24 @@ impl Runner {
         self.loading = None;
         self.loads_anew = false;
         self.window = Window::new();
-        if let Some(share) = &mut self.share {
-            (share.scan, share.is_scanning) = (None, false);
-        }
+        self.share.scan = None;
     }
 
     /// Of the timers that are loaded anew, those from here on come first: before it there may be many that are deleted.
     fn begin_at(&mut self, low: Option<Timestamp>) {
-        let (Some(low), Some(share)) = (low, &mut self.share) else { return };
+        let Some(low) = low else { return };
         let before = low.as_millisecond().saturating_sub(1);
         self.window = Window::after(Place { due_ms: before, unique: u64::MAX });
-        share.scan_for(Scan { after: Place::FIRST, until_ms: Some(before) });
+        self.scan_for(Place::FIRST, Some(before));
     }
 
     /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
     fn join_again(&mut self) {
         self.interrupt_all(Interrupt::Lost);
-        self.shared.events.lease_lost(self.owner.epoch);
+        event!(warn, epoch = self.owner.epoch, "the lease is over, and other instances have the timers");
         self.forget_what_is_near();
         self.forget_what_may_have_begun();
-        let Some(share) = &mut self.share else { return };
+        let share = &mut self.share;
         share.lease.set(None);
         if self.stopping.is_none() {
             share.joining = Some(self.store.clone().join(self.settings.lease, self.kinds.clone()));
@@ -280,8 +265,7 @@ impl Runner {
 
     /// Waits for a join that is under way. So a stop gives back the shards of the new owner too.
     pub(super) async fn finish_joining(&mut self) {
-        let joining = self.share.as_mut().and_then(|share| share.joining.take());
-        if let Some(joining) = joining
+        if let Some(joining) = self.share.joining.take()
             && let Ok(answer) = tokio::time::timeout(GRACE, joining).await
         {
             self.joined(answer);
@@ -291,30 +275,26 @@ impl Runner {
     fn joined(&mut self, answer: Result<Owner, Error>) {
         match answer {
             Ok(owner) => {
-                self.shared.events.joined_again(self.owner.epoch, owner.epoch);
+                let before = self.owner.epoch;
+                event!(warn, before, epoch = owner.epoch, "the instance joined again");
                 self.owner = owner;
-                self.has_rejoined = true;
                 self.shared.set_owner(owner);
                 self.shared.stats().rejoined += 1;
                 self.inspects_now();
-                if let Some(share) = &mut self.share {
-                    share.renew_at = Instant::now();
-                    share.hinting = None;
-                    share.unread.clear();
-                }
+                self.share.renew_at = Instant::now();
+                self.share.hinting = None;
+                self.share.unread.clear();
             }
             Err(error) => {
                 self.shared.failed(&error);
-                if let Some(share) = &mut self.share {
-                    // Then it renews, is told again that it is lost, and joins.
-                    share.renew_at = Instant::now() + again(self.settings.lease);
-                }
+                // Then it renews, is told again that it is lost, and joins.
+                self.share.renew_at = Instant::now() + again(self.settings.lease);
             }
         }
     }
 
     fn hinted(&mut self, hint: Hint) {
-        let Some(share) = &mut self.share else { return };
+        let share = &mut self.share;
         match hint {
             // If a renewal is under way, it may be too early to tell.
             Hint::Shares => (share.renew_at, share.renews_again) = (Instant::now(), share.renewing.is_some()),
@@ -322,10 +302,8 @@ impl Runner {
             Hint::Saved(from, to) => {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };
-                share.scan_for(Scan { after, until_ms: Some(to.as_millisecond()) });
-                if let Some(outside) = &mut self.outside {
-                    outside.hinted(to.as_millisecond());
-                }
+                self.scan_for(after, Some(to.as_millisecond()));
+                self.outside.hinted(to.as_millisecond());
             }
         }
     }
@@ -354,13 +332,13 @@ impl Runner {
         // Timers that are put off wait on the wheel, and nobody saves others beside them.
         let mark = self.mark();
         let mark = self.ready.first().map_or(mark, |oldest| oldest.due_ms.saturating_sub(1).min(mark));
-        let Some(share) = &mut self.share else { return };
+        let share = &mut self.share;
         let wait = FROM_FIRST.saturating_mul(share.scan_loads).min(FROM_FIRST_MOST);
         if share.scanned_from_first.elapsed() >= wait {
             (share.scanned_from_first, share.scan_loads) = (Instant::now(), 1);
-            share.scan_for(Scan { after: Place::FIRST, until_ms: None });
+            self.scan_for(Place::FIRST, None);
         } else if !is_found {
-            share.scan_for(Scan { after: Place { due_ms: mark, unique: u64::MAX }, until_ms: None });
+            self.scan_for(Place { due_ms: mark, unique: u64::MAX }, None);
         }
     }
 
@@ -374,8 +352,7 @@ impl Runner {
             return None;
         }
         let end = self.window.end();
-        let share = self.share.as_mut()?;
-        let scan = share.scan.take()?;
+        let scan = self.share.scan.take()?;
         if scan.after >= end
             && let Some(until) = scan.until_ms
         {
@@ -391,38 +368,31 @@ impl Runner {
         }
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_load();
-        share.is_scanning = true;
-        self.looks_again_from(after);
+        self.loads_again_from(after);
         let (limit, kinds) = (self.settings.in_memory, self.kinds_to_load());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 
-    /// If the load was a scan, it is made again: nothing else would find its timers before the next renewal.
-    pub(super) fn scan_failed(&mut self, after: Place, until_ms: i64) {
-        let Some(share) = &mut self.share else { return };
-        if std::mem::take(&mut share.is_scanning) {
-            share.scan_for(Scan { after, until_ms: Some(until_ms) });
-        }
-    }
-
-    /// Whether a scan is to come.
-    pub(super) fn has_scan(&self) -> bool {
-        self.share.as_ref().is_some_and(|share| share.scan.is_some())
-    }
-
-    /// A load has ended. `new` of its timers were not known.
+    /// A scan has ended. `new` of its timers were not known.
     pub(super) fn scanned(&mut self, end: Place, until_ms: i64, new: usize) {
-        let Some(share) = &mut self.share else { return };
-        if !std::mem::take(&mut share.is_scanning) {
-            return;
-        }
         if new == 0 {
             self.shared.stats().empty_scans += 1;
         }
         // There was more than is asked for at a time.
         if end < Place::last_of(timestamp(until_ms)) {
-            share.scan_loads = share.scan_loads.saturating_add(1);
-            share.scan_for(Scan { after: end, until_ms: Some(until_ms) });
+            self.share.scan_loads = self.share.scan_loads.saturating_add(1);
+            self.scan_for(end, Some(until_ms));
         }
+    }
+
+    /// A scan is to come from this place on. `None`: for the whole window.
+    pub(super) fn scan_for(&mut self, after: Place, until_ms: Option<i64>) {
+        self.share.scan = Some(match self.share.scan {
+            None => Scan { after, until_ms },
+            Some(other) => Scan {
+                after: other.after.min(after),
+                until_ms: other.until_ms.zip(until_ms).map(|(one, two)| one.max(two)),
+            },
+        });
     }
 }

@@ -17,21 +17,32 @@ use crate::id::TimerId;
 use crate::store::{Ended, Near, Series, Stored};
 
 /// ```text
-///  Beginning -> Running -> Ending
-///      |                     ^
-///      +---- not called -----+
+///  Beginning -> Running -> Settling
+///      |                      ^
+///      +----- not called -----+
 /// ```
 pub(super) enum Live {
-    /// The store is asked. An earlier call that failed may have begun it.
-    Beginning { may_have_begun: bool },
+    /// The store is asked.
+    Beginning(Beginning),
     /// Its handler has been called, or is about to be.
     Running { attempt: Attempt, task: AbortHandle, signal: Signal },
     /// Its end is on its way to the store.
-    Ending(Ending),
+    Settling(Settling),
+}
+
+/// A timer that is about to begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beginning {
+    /// An earlier call that failed may have begun it.
+    pub(super) may_have_begun: bool,
+    /// It was cancelled while the answer is on its way.
+    pub(super) is_cancelled: bool,
+    /// It begins alone, or has done so and found no place then.
+    pub(super) is_alone: bool,
 }
 
 /// The end of an attempt.
-pub(super) struct Ending {
+pub(super) struct Settling {
     pub(super) attempt: Attempt,
     pub(super) end: End,
     pub(super) was_called: bool,
@@ -123,9 +134,9 @@ impl PutOff {
         self.held.values().filter_map(|held| held.due_ms).min()
     }
 
-    /// As after a loss of all that this instance has.
-    pub(super) fn all_are_free(&mut self) {
-        self.held.clear();
+    /// As after a change of the shards. Returns since when each was held.
+    pub(super) fn all_are_free(&mut self) -> impl Iterator<Item = (TimerId, Timestamp)> {
+        self.held.drain().map(|(id, held)| (id, held.since))
     }
 
     /// An end was not stored, because somebody holds its timer.
@@ -156,18 +167,20 @@ impl Runner {
         }
     }
 
-    /// Whether a timer was cancelled while the answer to its begin was on its way. Told once.
-    pub(super) fn was_cancelled_early(&mut self, id: TimerId) -> bool {
-        !self.cancelled_early.is_empty() && self.cancelled_early.remove(&id)
+    /// What is known of a timer whose begin the store has answered.
+    pub(super) fn beginning_of(&self, id: TimerId) -> Beginning {
+        match self.live.get(&id) {
+            Some(Live::Beginning(beginning)) => *beginning,
+            _ => Beginning::default(),
+        }
     }
 
     /// A timer was cancelled after it had begun.
     pub(super) fn cancelled(&mut self, id: TimerId) {
-        match self.live.get(&id) {
+        match self.live.get_mut(&id) {
             Some(Live::Running { signal, .. }) => signal.interrupt(Interrupt::Cancelled),
-            // The store has begun it, and its answer is on its way.
-            Some(Live::Beginning { .. }) => drop(self.cancelled_early.insert(id)),
-            Some(Live::Ending(_)) | None => {}
+            Some(Live::Beginning(beginning)) => beginning.is_cancelled = true,
+            Some(Live::Settling(_)) | None => {}
         }
     }
 
@@ -181,7 +194,7 @@ impl Runner {
         // It may have waited for a place before.
         let came = self.has_waited_since(id).map_or(now, |since| since.min(now));
         let at = self.put_off.wait_for(id, Some(near.due_ms), came);
-        if let Some(Live::Beginning { may_have_begun: true }) = self.live.get_mut(&id) {
+        if self.beginning_of(id).may_have_begun {
             // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
             self.put_off.again.entry(at).or_default().push(Question::Begin(near));
         } else {
@@ -218,7 +231,9 @@ impl Runner {
             !questions.is_empty()
         });
         for near in begins {
-            self.put_off.is_free(near.id());
+            if let Some(since) = self.put_off.is_free(near.id()) {
+                self.comes_up_again(near.id(), since);
+            }
             self.has_not_begun(near.id());
         }
     }

@@ -8,13 +8,14 @@ use tokio::time::Instant;
 
 use super::{ONE_CLOCK_READING, Runner};
 use crate::error::Error;
+use crate::events::event;
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Loaded, Near};
 
 /// The longest time between two comparisons of the clocks while timers are armed.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const COMPARED: Duration = Duration::from_secs(60);
 /// The same while no timer is armed.
-const LOOK_IDLE: Duration = Duration::from_secs(300);
+const COMPARED_IDLE: Duration = Duration::from_secs(300);
 
 /// Long enough to mean never, and short enough to be added to an instant.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
@@ -26,12 +27,22 @@ fn in_millis(duration: Duration) -> i64 {
 
 /// The load under way.
 pub(super) struct LoadAsked {
-    /// It starts again at the first timer.
-    is_anew: bool,
+    why: Why,
     after: Place,
     until_ms: i64,
-    /// It is of this kind alone, and not of the window.
-    of: Option<&'static str>,
+}
+
+/// What a load is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The window goes on.
+    Next,
+    /// The window starts again at the first timer.
+    Anew,
+    /// Others may have stored timers within the window.
+    Scan,
+    /// This kind alone has places again.
+    Kind(&'static str),
 }
 
 impl Runner {
@@ -46,7 +57,7 @@ impl Runner {
         let next_due = self.window.next_due().filter(|_| has_room && self.may_begin() && self.is_good())?;
         // Half a horizon ahead, so that each load brings the other half with it.
         let usual = next_due.saturating_sub(in_millis(self.settings.horizon / 2));
-        Some(self.outside.as_ref().map_or(usual, |outside| outside.next_scan(usual, next_due)))
+        Some(self.outside.next_scan(usual, next_due))
     }
 
     /// Timers that are due up to this time are near.
@@ -56,30 +67,28 @@ impl Runner {
 
     /// Loads, if it is time.
     pub(super) fn load(&mut self) {
-        let now = self.clocks.wall();
-        let is_time = self.loads_anew || self.next_load().is_some_and(|at| at <= now.as_millisecond());
-        if self.loading.is_some() || !self.may_begin() {
+        if self.loading.is_some() || !self.may_begin() || !self.is_good() {
             return;
         }
+        let now = self.clocks.wall();
+        let is_time = self.loads_anew || self.next_load().is_some_and(|at| at <= now.as_millisecond());
         if let Some((kind, ask)) = self.load_of_one_kind(now) {
-            return self.ask_for(ask, false, Some(kind));
+            return self.ask_for(ask, Why::Kind(kind));
         }
         if !is_time {
             if let Some(ask) = self.scan(now.as_millisecond()) {
-                self.ask_for(ask, false, None);
+                self.ask_for(ask, Why::Scan);
             }
             return;
         }
         let is_anew = std::mem::take(&mut self.loads_anew);
-        self.look_at_the_clock();
+        self.check_the_clock();
         if is_anew {
             self.window.load_anew();
-            self.looks_again_from(Place::FIRST);
+            self.loads_again_from(Place::FIRST);
         }
         let until = self.horizon();
-        if let Some(outside) = &mut self.outside {
-            outside.scanned(now.as_millisecond(), until);
-        }
+        self.outside.scanned(now.as_millisecond(), until);
         let after = self.window.begin_load();
         // Most of the timers that it finds again are armed already.
         let armed = if is_anew { 0 } else { self.near().min(self.settings.in_memory / 2) };
@@ -89,32 +98,34 @@ impl Runner {
             limit: self.settings.in_memory - armed,
             kinds: self.kinds_to_load(),
         };
-        self.ask_for(ask, is_anew, None);
+        self.ask_for(ask, if is_anew { Why::Anew } else { Why::Next });
     }
 
-    fn ask_for(&mut self, ask: Ask, is_anew: bool, of: Option<&'static str>) {
-        let asked = LoadAsked { is_anew, after: ask.after, until_ms: ask.until.as_millisecond(), of };
+    fn ask_for(&mut self, ask: Ask, why: Why) {
+        let asked = LoadAsked { why, after: ask.after, until_ms: ask.until.as_millisecond() };
         self.loading = Some((asked, self.store.clone().load(self.owner, ask)));
     }
 
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((LoadAsked { is_anew, after, until_ms, of }, _)) = self.loading.take() else { return };
-        if of.is_none() && answer.as_ref().map_or(true, |loaded| loaded.lost) {
+        let Some((LoadAsked { why, after, until_ms }, _)) = self.loading.take() else { return };
+        if !matches!(why, Why::Kind(_)) && answer.as_ref().map_or(true, |loaded| loaded.lost) {
             self.window.load_failed();
         }
         match answer {
             Err(error) => {
-                self.loads_anew |= is_anew;
-                self.scan_failed(after, until_ms);
+                self.loads_anew |= why == Why::Anew;
+                if why == Why::Scan {
+                    // Nothing else would find its timers before the next renewal.
+                    self.scan_for(after, Some(until_ms));
+                }
                 self.failed(&error);
             }
             Ok(loaded) if loaded.lost => self.lose(),
-            Ok(loaded) if of.is_some() => {
-                self.has_succeeded();
-                self.loaded_of_one_kind(of.unwrap_or_default(), loaded, until_ms);
-            }
             Ok(loaded) => {
                 self.has_succeeded();
+                if let Why::Kind(kind) = why {
+                    return self.loaded_of_one_kind(kind, loaded, until_ms);
+                }
                 {
                     let mut stats = self.shared.stats();
                     stats.loads += 1;
@@ -123,14 +134,14 @@ impl Runner {
                 let (end, before) = (loaded.end, self.near());
                 let to_arm = self.window.loaded(loaded);
                 if self.may_begin() {
-                    if let Some(outside) = &mut self.outside {
-                        outside.forget(to_arm.clone());
-                    }
+                    self.outside.forget(&to_arm);
                     for nears in to_arm.chunks(ONE_CLOCK_READING) {
                         let wall = self.clocks.wall();
                         nears.iter().for_each(|near| self.arm_after(wall, *near));
                     }
-                    self.scanned(end, until_ms, self.near() - before);
+                    if why == Why::Scan {
+                        self.scanned(end, until_ms, self.near() - before);
+                    }
                     self.shrink();
                 }
             }
@@ -144,7 +155,7 @@ impl Runner {
 
     /// The same, where the wall clock has shown `wall` just now.
     fn arm_after(&mut self, wall: Timestamp, near: Near) {
-        if self.keys.contains_key(&near) || self.waits_for_a_place(near) {
+        if self.keys.contains_key(&near) || self.alone.contains(&near) || self.waits_for_a_place(near) {
             return;
         }
         match self.clocks.instant_after(wall, near.due_ms) {
@@ -177,7 +188,7 @@ impl Runner {
         self.ready.clear();
         self.alone.clear();
         self.forget_all_that_wait();
-        self.put_off.all_are_free();
+        self.waited.extend(self.put_off.all_are_free());
     }
 
     /// If there are too many timers in memory, leaves the last ones to a later load.
@@ -194,31 +205,27 @@ impl Runner {
         self.window.shrink(last.place(), first.due_ms);
         for near in beyond {
             self.disarm(near);
-            if let Some(outside) = &mut self.outside {
-                outside.is_far(near);
-            }
+            self.outside.is_far(near);
         }
     }
 
     /// Compares the clocks, if that is long ago.
-    pub(super) fn look_now_and_then(&mut self) {
-        if self.clocks.tells || self.clocks.looked.elapsed() >= LOOK_EVERY {
-            self.look_at_the_clock();
+    pub(super) fn check_the_clock_now_and_then(&mut self) {
+        if self.clocks.tells || self.clocks.compared.elapsed() >= COMPARED {
+            self.check_the_clock();
         }
     }
 
     /// Compares the clocks. If one was set, arms all waiting timers again.
-    pub(super) fn look_at_the_clock(&mut self) {
+    pub(super) fn check_the_clock(&mut self) {
         if !self.clocks.was_set() {
             return;
         }
         self.shared.stats().clock_set += 1;
-        self.shared.events.clock_was_set();
+        event!(info, "a clock was set, and timers are armed anew");
         // Runs that were planned by a wrong clock are planned again.
         self.inspects_now();
-        if let Some(outside) = &mut self.outside {
-            outside.forget_scan();
-        }
+        self.outside.forget_scan();
         let armed: Vec<Near> = self.armed.drain().map(Expired::into_inner).collect();
         self.keys.clear();
         let ready = std::mem::take(&mut self.ready);
@@ -227,32 +234,24 @@ impl Runner {
 
     /// Sets the alarm for the next thing to do that no other event announces.
     pub(super) fn sleep_until_next(&mut self) {
-        // A clock that tells when it is set need not be looked at.
+        // A clock that tells when it is set need not be compared.
         let every = if self.clocks.tells {
             NEVER
         } else if self.is_idle() {
-            LOOK_IDLE
+            COMPARED_IDLE
         } else {
-            LOOK_EVERY
+            COMPARED
         };
-        let mut next = self.clocks.looked + every;
+        let mut next = self.clocks.compared + every;
         if let Some(at) = self.next_inspection() {
             next = next.min(at);
         }
         if let Some(at) = self.next_load() {
             next = next.min(self.clocks.instant_after(self.clocks.wall(), at).unwrap_or_else(Instant::now));
         }
-        // After the pause a call is under way, whose answer wakes this task.
+        // Nothing is asked of the store before the pause is over.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
-            let waits = self.window.next_due().is_some()
-                || !self.ends.is_empty()
-                || !self.ready.is_empty()
-                || !self.again.is_empty()
-                || self.loads_anew
-                || self.has_scan()
-                || self.load_of_one_kind(self.clocks.wall()).is_some();
-            // Nothing is asked of the store before that.
-            next = if waits { until } else { next.max(until) };
+            next = until;
         }
         // The renewal keeps the handlers that still run this owner's.
         for at in self.put_off.at().into_iter().chain(self.suspect_at()).chain(self.next_renewal()) {
@@ -261,8 +260,8 @@ impl Runner {
         if self.has_wheel_ended {
             self.nap_until(next);
         }
-        if self.look.deadline() != next {
-            std::pin::Pin::new(&mut self.look).reset(next);
+        if self.alarm.deadline() != next {
+            std::pin::Pin::new(&mut self.alarm).reset(next);
         }
     }
 }

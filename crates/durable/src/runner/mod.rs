@@ -4,7 +4,7 @@
 // |---|---|
 // | this one | the task, and its loop |
 // | `poll` | messages, answers of the store, and the wheel |
-// | `load` | loading, arming, and when to look next |
+// | `load` | loading, arming, and when to do so next |
 // | `begin`, `call_handler`, `settle` | the way of a timer that is due |
 // | `places` | how many of a kind run at once, and those that wait for a place |
 // | [`batches`](crate::batches) | what goes to the store many at a time, and in halves after a failure |
@@ -27,7 +27,7 @@ mod settle;
 mod stop;
 
 use std::any::Any;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
@@ -38,6 +38,7 @@ use std::vec::IntoIter;
 
 use foldhash::HashMap;
 use futures::future::MaybeDone;
+use jiff::Timestamp;
 use timingwheel::time::{DelayQueue, delay_queue};
 use timingwheel::{Sleep, TimingWheel};
 use tokio::sync::mpsc;
@@ -91,6 +92,16 @@ pub(crate) struct Settings {
     pub(crate) postgres: Option<PostgresStore>,
 }
 
+// Where a timer is:
+//
+// | it | in one of |
+// |---|---|
+// | waits for its time, or to begin | `keys` (on the wheel), `ready`, `alone`, [`Limited`]'s `waiting` |
+// | is about to begin: [`Live::Beginning`] | `again`, `put_off`, `beginning`, `begun` |
+// | has begun: [`Live::Running`] | its task |
+// | has ended: [`Live::Settling`] | `ends`, `put_off`, `settling`, `settled` |
+//
+// A live timer may also be where others wait, as after a move. When it comes to begin there, that notice goes to `behind_live`.
 pub(crate) struct Runner {
     /// For the handlers.
     durable: Weak<dyn Any + Send + Sync>,
@@ -105,7 +116,7 @@ pub(crate) struct Runner {
     /// Times the limits of attempts.
     wheel: TimingWheel,
     /// Takes far timers.
-    outside: Option<Far>,
+    outside: Far,
     commands: mpsc::UnboundedReceiver<Command>,
     /// Handlers send their results here.
     sender: mpsc::UnboundedSender<Command>,
@@ -129,18 +140,14 @@ pub(crate) struct Runner {
     behind_live: HashMap<TimerId, BTreeSet<Near>>,
     /// Kinds of which only so many run at once.
     limited: Vec<Limited>,
-    /// Timers that were cancelled while the answer to their begin was on its way.
-    cancelled_early: HashSet<TimerId>,
+    /// Since when timers have waited, for a place or for somebody who held them, that were forgotten as the shards changed.
+    waited: HashMap<TimerId, Timestamp>,
     /// Ends that are to be settled.
     ends: Batches<Ended>,
-    /// This instance has joined again, so its former owner may have begun some of the live timers.
-    has_rejoined: bool,
     inspections: Inspections,
     /// A timer may be stored before the window's end and not be armed.
     loads_anew: bool,
-    /// Timers whose process has ended in the middle of several attempts. Each is begun alone.
-    suspects: HashSet<TimerId>,
-    /// Suspects to begin, the earliest first.
+    /// Suspects: timers whose process has ended in the middle of several attempts. Each is begun alone, the earliest first.
     alone: BTreeSet<Near>,
     /// The last suspect that began, and when.
     suspect: Option<(TimerId, tokio::time::Instant)>,
@@ -152,10 +159,9 @@ pub(crate) struct Runner {
     /// The answers to the settle before, as with `begun`.
     settled: Answers<Ended, Settled>,
     clocks: Clocks,
-    /// Only if several instances share the store.
-    share: Option<Share>,
-    /// Wakes this task for the next load, and for a look at the clock.
-    look: Sleep,
+    share: Share,
+    /// Wakes this task for the next load, and for a comparison of the clocks.
+    alarm: Sleep,
     /// The same on tokio's timers, while the wheel is full or after it has ended.
     nap: Option<Pin<Box<tokio::time::Sleep>>>,
     /// After a failure of the store: when it is asked again, and how many failures there were in a row.
@@ -179,17 +185,15 @@ impl Runner {
         handlers: Handlers,
         settings: Settings,
         paused: Paused,
-        outside: Option<Far>,
+        outside: Far,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
         let limited = places::limited(&handlers);
         let kinds = shared.kinds();
         let wanted = Arc::new(kinds.difference(&paused).cloned().collect());
         let clocks = Clocks::new(Arc::clone(&shared));
-        let share = store.is_shared().then(Share::new);
-        if let Some(outside) = &outside {
-            outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
-        }
+        let share = Share::new(store.is_shared());
+        outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
         Self {
             durable,
             shared,
@@ -214,12 +218,10 @@ impl Runner {
             live: HashMap::default(),
             behind_live: HashMap::default(),
             limited,
-            cancelled_early: HashSet::new(),
+            waited: HashMap::default(),
             ends: Batches::of_at_most(BATCH),
-            has_rejoined: false,
             inspections: Inspections::new(),
             loads_anew: false,
-            suspects: HashSet::new(),
             alone: BTreeSet::new(),
             suspect: None,
             loading: None,
@@ -229,7 +231,7 @@ impl Runner {
             settled: Vec::new().into_iter().zip(Vec::new()),
             clocks,
             share,
-            look: wheel.sleep(Duration::ZERO),
+            alarm: wheel.sleep(Duration::ZERO),
             nap: None,
             pause: None,
             succeeded: 0,
@@ -259,7 +261,7 @@ impl Runner {
 
     /// Begins everything that can begin now.
     fn step(&mut self) {
-        self.look_now_and_then();
+        self.check_the_clock_now_and_then();
         self.renew();
         self.take_up();
         if !self.is_paused() {
@@ -268,9 +270,7 @@ impl Runner {
             self.load();
             self.inspect();
         }
-        if let Some(outside) = &mut self.outside {
-            outside.hand_over();
-        }
+        self.outside.hand_over();
         self.sleep_until_next();
     }
 

@@ -22,15 +22,25 @@ use crate::store::{Ask, Kinds, Loaded, Near};
 /// How many timers of a kind wait in memory. The others wait in the store alone.
 const WAITING: usize = 1_000;
 
+/// If it is remembered of more than so many timers since when they waited, this begins anew: most have gone with their shards.
+const REMEMBERED: usize = 100_000;
+
 /// A kind with a limit.
 pub(super) struct Limited {
     kind: &'static str,
     places: Places,
     /// Timers that have a place: their handlers run, or they are about to begin. Those that have waited know since when.
     holders: HashMap<TimerId, Option<Timestamp>>,
-    /// Timers that wait for a place, and since when.
-    waiting: BTreeMap<Near, Timestamp>,
+    /// Timers that wait for a place.
+    waiting: BTreeMap<Near, Waiting>,
     left_out: Option<LeftOut>,
+}
+
+#[derive(Clone, Copy)]
+struct Waiting {
+    since: Timestamp,
+    /// It is a suspect, and had begun alone when it found no place.
+    is_alone: bool,
 }
 
 /// Loads leave a kind out.
@@ -76,7 +86,7 @@ impl Runner {
     /// This instance's part of the shards. `None` in a shared store whose answer is on its way.
     fn part(&self) -> Option<(u32, u32)> {
         let shards = self.shared.stats().shards;
-        (shards.1 > 0 || self.share.is_none()).then_some(shards)
+        (shards.1 > 0 || !self.share.is_shared).then_some(shards)
     }
 
     /// A timer that has begun takes a place of its kind. If there is none, it waits. Otherwise tells when it came up first.
@@ -85,6 +95,7 @@ impl Runner {
             return Some(wall);
         };
         let (part, most_waiting) = (self.part(), WAITING.min(self.settings.in_memory));
+        let is_alone = self.beginning_of(attempt.id()).is_alone;
         let limited = &mut self.limited[n];
         if let Some(since) = limited.holders.get(&attempt.id()) {
             return Some(since.unwrap_or(wall));
@@ -94,10 +105,11 @@ impl Runner {
             return Some(wall);
         }
         if limited.waiting.len() < most_waiting {
-            limited.waiting.insert(attempt.stored.timer, wall);
+            limited.waiting.insert(attempt.stored.timer, Waiting { since: wall, is_alone });
         } else {
             // From the first that was due while the others ran, and not missed before.
-            let was_on_time = |(near, came): &(&Near, &Timestamp)| !next_run::is_late(near.due(), **came);
+            let was_on_time =
+                |(near, waiting): &(&Near, &Waiting)| !next_run::is_late(near.due(), waiting.since);
             let first = limited.waiting.iter().find(was_on_time).map(|(near, _)| near.due());
             let since = first.unwrap_or(wall);
             let left_out = limited.left_out.get_or_insert(LeftOut { since, after: Place::FIRST });
@@ -128,10 +140,29 @@ impl Runner {
         }
     }
 
+    /// As after a change of the shards. What comes up here again has waited since it did first.
     pub(super) fn forget_all_that_wait(&mut self) {
-        for limited in &mut self.limited {
-            (limited.waiting, limited.left_out) = (BTreeMap::new(), None);
+        if self.waited.len() > REMEMBERED {
+            self.waited.clear();
         }
+        for limited in &mut self.limited {
+            let waiting = std::mem::take(&mut limited.waiting).into_iter();
+            self.waited.extend(waiting.map(|(near, waiting)| (near.id(), waiting.since)));
+        }
+        self.loads_again_from(Place::FIRST);
+    }
+
+    /// A timer came up then that was another owner's already. This instance may get it back.
+    pub(super) fn comes_up_again(&mut self, id: TimerId, came: Timestamp) {
+        let since = self.has_waited_since(id).unwrap_or(came);
+        self.waited.insert(id, since);
+    }
+
+    /// When a timer that comes up now, at `wall`, came up first.
+    pub(super) fn came_up_first(&mut self, id: TimerId, wall: Timestamp) -> Timestamp {
+        // There are seldom any, and an empty map would hash the id all the same.
+        let waited = if self.waited.is_empty() { None } else { self.waited.remove(&id) };
+        waited.map_or(wall, |since| since.min(wall))
     }
 
     /// Timers of kinds that are paused. They are loaded again once their kind is resumed.
@@ -141,8 +172,8 @@ impl Runner {
         }
     }
 
-    /// Timers that have waited and get a place now, `most` at the most.
-    pub(super) fn with_a_place(&mut self, most: usize) -> Vec<Near> {
+    /// Timers that have waited and get a place now, `most` at the most; and whether they have begun alone before.
+    pub(super) fn with_a_place(&mut self, most: usize) -> Vec<(Near, bool)> {
         let mut nears = Vec::new();
         if self.limited.is_empty() {
             return nears;
@@ -151,10 +182,10 @@ impl Runner {
         for limited in &mut self.limited {
             while nears.len() < most
                 && limited.holders.len() < limited.most(part)
-                && let Some((near, since)) = limited.waiting.pop_first()
+                && let Some((near, Waiting { since, is_alone })) = limited.waiting.pop_first()
             {
                 limited.holders.insert(near.id(), Some(since));
-                nears.push(near);
+                nears.push((near, is_alone));
             }
         }
         nears
@@ -171,7 +202,7 @@ impl Runner {
     }
 
     /// Timers of any kind may have been stored after this place.
-    pub(super) fn looks_again_from(&mut self, place: Place) {
+    pub(super) fn loads_again_from(&mut self, place: Place) {
         for left_out in self.limited.iter_mut().filter_map(|limited| limited.left_out.as_mut()) {
             left_out.after = left_out.after.min(place);
         }
@@ -196,7 +227,8 @@ impl Runner {
         let is_new = |near: &Near| !self.live.contains_key(&near.id()) && !self.keys.contains_key(near);
         for near in loaded.timers.into_iter().filter(is_new) {
             let came = if near.due() < left_out.since { wall } else { near.due() };
-            limited.waiting.entry(near).or_insert(came);
+            let since = self.waited.remove(&near.id()).unwrap_or(came);
+            limited.waiting.entry(near).or_insert(Waiting { since, is_alone: false });
         }
         if loaded.end < Place::last_of(timestamp(until_ms)) {
             left_out.after = loaded.end;

@@ -56,7 +56,7 @@ impl Runner {
         let was_set = self.clocks.watch(cx.waker());
         let mut has_happened = was_set | self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
         has_happened |= self.poll_share(cx) | self.poll_inspection(cx) | self.poll_stop(cx);
-        match self.look.poll_wait(cx) {
+        match self.alarm.poll_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
             Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
             Poll::Pending => {}
@@ -158,10 +158,7 @@ impl Runner {
             Command::Removed(near) => {
                 self.window.removed(near);
                 self.disarm(near);
-                self.suspects.remove(&near.id());
-                if let Some(outside) = &mut self.outside {
-                    outside.forget(vec![near]);
-                }
+                self.outside.forget(&[near]);
             }
             Command::Near(nears) => {
                 nears.into_iter().for_each(|near| self.is_near(near));
@@ -187,8 +184,8 @@ impl Runner {
         }
         if is_near {
             self.arm(near);
-        } else if let Some(outside) = &mut self.outside {
-            outside.is_far(near);
+        } else {
+            self.outside.is_far(near);
         }
     }
 
@@ -200,8 +197,8 @@ impl Runner {
         }
         if near.due_ms <= self.horizon() {
             self.arm(near);
-        } else if let Some(outside) = &mut self.outside {
-            outside.is_far(near);
+        } else {
+            self.outside.is_far(near);
         }
     }
 }

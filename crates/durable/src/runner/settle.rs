@@ -5,15 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::maybe_done;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::begin::{LATER, UNREADABLE_RULE};
-use super::live::{Attempt, Ending, Live};
+use super::begin::{REMOVED, UNREADABLE_RULE};
+use super::live::{Attempt, Live, Settling};
 use super::{ANSWERS_AT_A_TIME, Command, Outcome, Runner};
 use crate::error::{Error, cut, with_causes};
+use crate::events::event;
 use crate::handler::{Answer, loggable};
-use crate::id::TimerId;
+use crate::id::{TimerId, later};
 use crate::next_run::{self, Next};
 use crate::store::{Change, Ended, Near, Put, Series, Settled, Stored, Which};
 
@@ -31,10 +32,23 @@ pub(crate) enum End {
     },
     /// It is buried, for this reason.
     Bury(String),
-    /// Its handler was not called: it is stored as it was. This instance does not begin it again for so long.
-    GiveBack(Duration),
+    /// Its handler was not called: it is stored as it was.
+    GiveBack(Wait),
     /// Its rule, by today's zone data, has another time.
     Anew,
+}
+
+/// Where a timer waits that was given back, before this instance begins it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It is armed.
+    No,
+    /// On the wheel.
+    For(Duration),
+    /// Among those that are begun alone.
+    Alone,
+    /// Among those that wait for a place, or in the store, where a later load finds it.
+    Elsewhere,
 }
 
 /// If the store refuses how a timer ended, it is buried for a reason that begins like this.
@@ -43,11 +57,6 @@ const UNSTORED: &str = "its end cannot be stored: ";
 /// Why runs of a series did not happen.
 const MISSED: &str = "it was missed";
 const ANEW: &str = "it was planned anew";
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    now.saturating_add(by).unwrap_or(Timestamp::MAX)
-}
 
 impl Runner {
     /// A handler has ended.
@@ -107,7 +116,7 @@ impl Runner {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end(Ending { attempt, end, was_called: true, refused_at: None });
+        self.end(Settling { attempt, end, was_called: true, refused_at: None });
     }
 
     fn fail(&self, attempt: &Attempt, error: String) -> End {
@@ -120,15 +129,15 @@ impl Runner {
     }
 
     /// An attempt has ended, and the store is to be told.
-    pub(super) fn end(&mut self, ending: Ending) {
-        let change = self.change(&ending);
-        let Stored { timer, attempts, version, .. } = *ending.attempt.stored;
+    pub(super) fn end(&mut self, settling: Settling) {
+        let change = self.change(&settling);
+        let Stored { timer, attempts, version, .. } = *settling.attempt.stored;
         self.ends.push(Ended { timer, attempt: attempts, version, change });
-        self.live.insert(timer.id(), Live::Ending(ending));
+        self.live.insert(timer.id(), Live::Settling(settling));
     }
 
     /// How the timer is to stand after this end, as far as this attempt knows the timer.
-    fn change(&self, Ending { attempt, end, was_called, .. }: &Ending) -> Change {
+    fn change(&self, Settling { attempt, end, was_called, .. }: &Settling) -> Change {
         let Stored { timer, ref series, attempts, ending: is_ending, .. } = *attempt.stored;
         let series = attempt.unreadable.as_ref().or(series.as_ref());
         let put = |timer, counts, error| {
@@ -187,24 +196,12 @@ impl Runner {
         if self.settling.is_some() || self.ends.is_empty() {
             return;
         }
-        if self.has_rejoined {
-            self.refuse_those_of_before();
-        }
         let batch = self.ends.next();
         if batch.is_empty() {
             return;
         }
         let settling = self.store.clone().settle(self.owner, batch.clone());
         self.settling = Some((batch, maybe_done(settling)));
-    }
-
-    /// The attempts of this instance's former owner are lost: nobody has them, or another instance.
-    fn refuse_those_of_before(&mut self) {
-        let (live, epoch) = (&self.live, self.owner.epoch);
-        let is_of_before = |ended: &Ended| matches!(live.get(&ended.timer.id()), Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != epoch);
-        for ended in self.ends.take_if(is_of_before) {
-            self.was_refused(&ended);
-        }
     }
 
     /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in the answers.
@@ -236,17 +233,17 @@ impl Runner {
     /// The store refuses this end alone. If it takes other calls meanwhile, the timer is buried. Such ends may have the places of all
     /// handlers, so that there is no other call: then a load is made.
     fn cannot_settle(&mut self, ended: Ended, error: &Error) {
-        let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
-        let before = ending.refused_at.replace(self.succeeded);
+        let Some(Live::Settling(mut settling)) = self.live.remove(&ended.timer.id()) else { return };
+        let before = settling.refused_at.replace(self.succeeded);
         let is_culprit = before.is_some_and(|before| before < self.succeeded);
         // A burial too may be refused for its reason.
-        let is_last = matches!(&ending.end, End::Bury(reason) if reason.starts_with(UNSTORED));
+        let is_last = matches!(&settling.end, End::Bury(reason) if reason.starts_with(UNSTORED));
         if is_culprit && !is_last {
-            ending.end = End::Bury(cut(format!("{UNSTORED}{}", with_causes(error))));
-            return self.end(ending);
+            settling.end = End::Bury(cut(format!("{UNSTORED}{}", with_causes(error))));
+            return self.end(settling);
         }
         self.loads_anew |= before.is_some() && !is_last;
-        self.live.insert(ended.timer.id(), Live::Ending(ending));
+        self.live.insert(ended.timer.id(), Live::Settling(settling));
         self.put_off.refused(ended);
     }
 
@@ -262,8 +259,13 @@ impl Runner {
         if answer != Settled::Locked {
             self.put_off.is_free(ended.timer.id());
         }
+        // This instance may have joined again since the attempt began.
+        let is_of_before = matches!(self.live.get(&ended.timer.id()),
+            Some(Live::Settling(Settling { attempt, .. })) if attempt.epoch != self.owner.epoch);
         match answer {
             Settled::Done => self.has_ended(&ended),
+            // Nobody has it, or another instance.
+            Settled::Gone | Settled::Lost if is_of_before => self.was_refused(&ended),
             // It ended by a call whose answer was lost, or in a transaction of its handler.
             Settled::Gone => {
                 self.find_next_run(&ended);
@@ -271,13 +273,8 @@ impl Runner {
                 self.has_ended(&ended);
             }
             Settled::Lost => {
-                // If this instance has joined again since, it knows.
-                let is_news = matches!(self.live.get(&ended.timer.id()),
-                    Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch == self.owner.epoch);
                 self.was_refused(&ended);
-                if is_news {
-                    self.lose();
-                }
+                self.lose();
             }
             Settled::Locked => self.put_off.end(ended, self.clocks.wall()),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
@@ -286,20 +283,20 @@ impl Runner {
 
     /// If the handler has ended its attempt in a transaction of its own, the timer is done, whatever the handler answered afterwards.
     fn heed_finish(&mut self, ended: &mut Ended) {
-        let Some(Live::Ending(ending)) = self.live.get_mut(&ended.timer.id()) else { return };
-        if !ending.attempt.has_finished.load(Ordering::Acquire) {
+        let Some(Live::Settling(settling)) = self.live.get_mut(&ended.timer.id()) else { return };
+        if !settling.attempt.has_finished.load(Ordering::Acquire) {
             return;
         }
-        if let End::Again { error: Some(error), .. } | End::Bury(error) = &ending.end {
-            let Stored { timer, attempts, .. } = &*ending.attempt.stored;
-            self.shared.events.failed_after_finish(timer.id(), *attempts, loggable(error));
+        if let End::Again { error: Some(error), .. } | End::Bury(error) = &settling.end {
+            let (id, attempt, error) = (ended.timer.id(), ended.attempt, loggable(error));
+            event!(warn, %id, attempt, error, "a timer is done by `finish_in`, and its handler failed afterwards");
         }
-        (ending.end, ended.change) = (End::Done, Change::Delete);
+        (settling.end, ended.change) = (End::Done, Change::Delete);
     }
 
     /// The handler may have planned the next run of its series, so the store is asked for it.
     fn find_next_run(&self, ended: &Ended) {
-        let Some(Live::Ending(Ending { attempt, .. })) = self.live.get(&ended.timer.id()) else { return };
+        let Some(Live::Settling(Settling { attempt, .. })) = self.live.get(&ended.timer.id()) else { return };
         let Stored { series: Some(_), key: Some(key), .. } = &*attempt.stored else { return };
         let (store, sender, which) = (self.store.clone(), self.sender.clone(), Which::Key(key.clone()));
         tokio::spawn(async move {
@@ -314,8 +311,8 @@ impl Runner {
 
     /// The row was changed since the attempt began: decides again, by the row as it is.
     fn has_changed(&mut self, ended: &Ended, stored: &Stored) {
-        let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
-        let began = &mut ending.attempt.stored;
+        let Some(Live::Settling(mut settling)) = self.live.remove(&ended.timer.id()) else { return };
+        let began = &mut settling.attempt.stored;
         // With the same rule, the series stands as this attempt left it.
         let rule =
             |series: &Option<Series>| series.as_ref().map(|series| (series.rule.clone(), series.missed));
@@ -323,17 +320,17 @@ impl Runner {
             if stored.series.as_ref().is_none_or(|series| next_run::read(series).is_ok()) {
                 began.series.clone_from(&stored.series);
             } else {
-                ending.attempt.unreadable.clone_from(&stored.series);
+                settling.attempt.unreadable.clone_from(&stored.series);
             }
         }
         (began.version, began.ending) = (stored.version, stored.ending);
-        self.end(ending);
+        self.end(settling);
     }
 
     /// The result was refused: the attempt is another owner's.
     fn was_refused(&mut self, ended: &Ended) {
         let id = ended.timer.id();
-        if let Some(Live::Ending(_)) = self.live.remove(&id) {
+        if let Some(Live::Settling(_)) = self.live.remove(&id) {
             self.shared.stats().fenced += 1;
             self.unblock(id);
         }
@@ -342,12 +339,13 @@ impl Runner {
     /// The store has recorded the end.
     fn has_ended(&mut self, ended: &Ended) {
         let id = ended.timer.id();
-        let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
-        self.count_and_report(ended, &ending);
+        let Some(Live::Settling(settling)) = self.live.remove(&id) else { return };
+        self.count_and_report(ended, &settling);
         if let Some(put) = ended.change.put() {
-            match ending.end {
-                End::GiveBack(LATER) => {}
-                End::GiveBack(wait) if !wait.is_zero() && self.may_begin() => {
+            match settling.end {
+                End::GiveBack(Wait::Elsewhere) => {}
+                End::GiveBack(Wait::Alone) if self.may_begin() => drop(self.alone.insert(put.timer)),
+                End::GiveBack(Wait::For(wait)) if self.may_begin() => {
                     self.arm_at(put.timer, Instant::now() + wait);
                 }
                 _ => self.saved(put.timer),
@@ -356,17 +354,19 @@ impl Runner {
         self.unblock(id);
     }
 
-    fn count_and_report(&self, ended: &Ended, Ending { attempt, end, was_called, .. }: &Ending) {
+    fn count_and_report(&self, ended: &Ended, Settling { attempt, end, was_called, .. }: &Settling) {
         let Stored { timer, kind, key, attempts, .. } = &*attempt.stored;
         let id = timer.id();
         match &ended.change {
             Change::Bury { reason, .. } => {
-                self.shared.events.buried(id, kind, key.as_deref(), *attempts, loggable(reason));
+                let (key, reason) = (key.as_deref(), loggable(reason));
+                event!(warn, %id, kind, key, attempt = attempts, reason, "a timer is buried");
             }
             Change::Put(Put { error: Some(error), .. }) if *was_called => {
-                self.shared.events.retried(id, *attempts, loggable(error));
+                let error = loggable(error);
+                event!(debug, %id, attempt = attempts, error, "an attempt has failed and is made again");
             }
-            Change::Delete if !was_called && *end != End::Done => self.shared.events.removed(id),
+            Change::Delete if !was_called && *end != End::Done => event!(info, %id, "{REMOVED}"),
             Change::Put(_) | Change::Delete => {}
         }
         let mut stats = self.shared.stats();

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::Runner;
 use super::live::Live;
+use crate::events::event;
 use crate::handler::Interrupt;
 
 /// After the limit, how long a stop waits for aborted handlers and a slow store. Ending a join that is under way, and leaving
@@ -109,8 +110,8 @@ impl Runner {
         for live in self.live.values() {
             match live {
                 Live::Running { .. } => stopping.stopped.left_running += 1,
-                Live::Ending(_) => stopping.stopped.unsettled += 1,
-                Live::Beginning { .. } => {}
+                Live::Settling(_) => stopping.stopped.unsettled += 1,
+                Live::Beginning(_) => {}
             }
         }
         self.finish_joining().await;
@@ -135,7 +136,8 @@ impl Runner {
                 stopping.replies.push(reply);
             }
         }
-        self.shared.events.stopped(&stopping.stopped);
+        let Stopped { finished, given_back, aborted, left_running, unsettled } = stopping.stopped;
+        event!(debug, finished, given_back, aborted, left_running, unsettled, "durable timers have stopped");
         // Before the answers: after them, a caller may open the store again at once.
         drop(self);
         for reply in stopping.replies {

@@ -25,7 +25,7 @@ pub use look::{
 };
 pub(crate) use look::{LAST_ENDED, PASSED};
 pub use questions::{
-    Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which,
+    Ask, Change, Ended, Kinds, LARGEST_PAYLOAD, NewTimer, Page, Put, Series, ToBegin, Which,
 };
 pub(crate) use questions::{check_key, check_payload};
 
@@ -134,7 +134,8 @@ pub trait Store: Send + Sync + 'static {
     /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
     fn list(&self, page: Page) -> impl Answers<Vec<Stored>, Self::Error>;
 
-    /// A page of this owner's series, after a place. The payloads, failures, and series of other owners may be left out.
+    /// A page of this owner's series, after a place. If it is empty, there are no more. The payloads, failures, and series of other
+    /// owners may be left out.
     fn series(&self, owner: Owner, after: Place, limit: usize) -> impl Answers<Vec<Stored>, Self::Error> {
         let _ = owner;
         self.list(Page { only_series: true, after, limit, ..Page::default() })

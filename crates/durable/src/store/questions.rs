@@ -255,12 +255,15 @@ impl Series {
     /// The series of three texts.
     ///
     /// # Errors
-    /// [`SeriesError`] with the text that is not as [`standing`](Self::standing) or [`Missed`] prints it. The rule is not
-    /// read.
-    pub fn from_texts(rule: String, missed: &str, standing: &str) -> Result<Self, SeriesError> {
-        let missed = missed.parse().map_err(|_| SeriesError(missed.to_owned()))?;
-        let mut series = Self::new(rule, missed);
-        let error = || SeriesError(standing.to_owned());
+    /// In words, with the text that is not as [`standing`](Self::standing) or [`Missed`] prints it. The rule is not read.
+    pub fn from_texts(rule: String, missed: &str, standing: &str) -> Result<Self, String> {
+        let told = |got: &str| {
+            format!(
+                "a series must have a policy as `each 3` and a standing as `after 5; 2 more up to 9`, got {got:?}"
+            )
+        };
+        let error = || told(standing);
+        let mut series = Self::new(rule, missed.parse().map_err(|_| told(missed))?);
         for part in standing.split("; ").filter(|part| !part.is_empty()) {
             if let Some(after) = part.strip_prefix("after ") {
                 series.after_ms = Some(after.parse().map_err(|_| error())?);
@@ -273,22 +276,6 @@ impl Series {
         Ok(series)
     }
 }
-
-/// A text that is no part of a series.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeriesError(String);
-
-impl std::fmt::Display for SeriesError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "a series must have a policy as `each 3` and a standing as `after 5; 2 more up to 9`, got {:?}",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for SeriesError {}
 
 #[cfg(test)]
 mod tests {

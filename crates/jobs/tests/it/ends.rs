@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{FixedRate, Job, JobState, Jobs, JobsExt, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_test::assert_pending;
@@ -68,6 +68,17 @@ async fn a_job_that_is_aborted_before_its_first_poll_runs_nothing() {
     assert_eq!(job.info().state, JobState::Running);
     assert!(job.abort());
     assert!(job.await.map(|(): ()| ()).unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_aborted_in_the_poll_in_which_it_returns_is_cancelled() {
+    let slot = Arc::new(Mutex::new(None::<Job<()>>));
+    let own = slot.clone();
+    let aborts = async move { assert!(own.lock().unwrap().as_ref().unwrap().abort()) };
+    *slot.lock().unwrap() = Some(crate::wheel().run_after(ms(1), aborts));
+    sleep(ms(2)).await;
+    let job = slot.lock().unwrap().take().unwrap();
+    assert!(job.await.unwrap_err().is_cancelled());
 }
 
 #[tokio::test(start_paused = true)]

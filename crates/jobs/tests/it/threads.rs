@@ -72,6 +72,36 @@ fn a_cancel_or_a_reset_that_races_with_the_start_is_in_time_or_the_job_runs_and_
     assert_eq!((runs + cancelled.len(), wheel.pending()), (3 * JOBS, 0), "once each");
 }
 
+/// Others keep the processors busy. To arm the timer wakes the driver, so the thread that makes a job may stand still there until
+/// after the job is due.
+#[test]
+fn a_job_that_comes_due_while_its_maker_stands_still_runs_though_nobody_has_its_handle() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let (wheel, ran, is_done) = (crate::wheel(), Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
+    let lost = thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let lost = (1..=100).find(|&round| {
+            let run = ran.clone();
+            drop(wheel.run_after(ms(1), async move { run.fetch_add(1, Ordering::Relaxed) }));
+            let start = Instant::now();
+            while ran.load(Ordering::Relaxed) < round && start.elapsed() < HANG_GUARD / 2 {
+                thread::sleep(ms(1));
+            }
+            ran.load(Ordering::Relaxed) < round
+        });
+        is_done.store(true, Ordering::Relaxed);
+        lost
+    });
+    assert_eq!(lost, None, "it was dropped, and has not run");
+}
+
 /// Each run that is aborted at some moment is cancelled if the abort was in time, and else had come to its end.
 #[test]
 fn aborts_among_threads_tell_the_truth() {

@@ -744,9 +744,9 @@ begin
 end $$;
 
 -- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, 3 bury one
--- whose handler was not called; and the next one is put, if there is one. Answers: 0 the instance is none any more; 1 done;
--- 2 the timer is not as it began, and so was settled before; 3 it was changed; 4 somebody has locked the timer, and nothing
--- was done. `p_waits`: it waits instead.
+-- whose handler was not called; and the next one is put, if there is one. Answers: 0 the instance is none any more, or another
+-- one has begun the timer; 1 done; 2 the timer is not as it began, and so was settled before; 3 it was changed; 4 somebody has
+-- locked the timer, and nothing was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
     p_error text, p_put_due bigint, p_put_first bigint, p_put_number bigint, p_put_attempts int, p_rule text,
@@ -773,11 +773,16 @@ begin
         and case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
     for update skip locked;
     if not found then
-        return case when exists (
-            select from timingwheel.timers
+        -- Asked once more: whoever has begun the timer since has removed this instance before.
+        return case when not exists (select from timingwheel.instances where epoch = p_epoch) then 0 else coalesce((
+            select case
+                when case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
+                    then 4
+                when p_attempt > 0 and begun_by <> p_epoch then 0
+            end
+            from timingwheel.timers
             where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
-                and case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
-        ) then 4 else 2 end;
+        ), 2) end;
     end if;
     if v_old.version <> p_version then
         return 3;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use timingwheel_calendar::Once;
 use timingwheel_durable::store::Page;
 use timingwheel_durable::{Cancelled, Filter, Health, Phase, Symptom};
@@ -55,6 +56,27 @@ async fn a_row_that_cannot_be_read_stops_no_other() {
     assert_eq!(saver.cancel("missed").await.expect("an answer"), Cancelled::Removed);
     let one = instance(&url, Duration::from_secs(30), &calls).await;
     until("it is called", async || calls.names().contains(&"standing".to_owned())).await;
+    one.stop(Duration::from_secs(60)).await;
+    saver.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_series_behind_very_many_that_cannot_be_read_is_inspected() {
+    let (url, calls) = (database().await, Calls::default());
+    let saver = builder(store(&url).await, Duration::from_secs(30)).start().await.expect("a start");
+    // More than are asked for at a time.
+    let day = soon(86_400_000);
+    let damaged = (0..1_100).map(|n| {
+        let series = saver.every(format!("damaged-{n}"), Once::at(day), &Tick::new(""));
+        series.save()
+    });
+    assert!(join_all(damaged).await.iter().all(Result::is_ok));
+    saver.every("intact", Once::at(soon(90_000_000)), &Tick::new("")).save().await.expect("a save");
+    let change = "update timingwheel.timers set standing = 'often' where key like 'damaged-%';
+        update timingwheel.timers set due_ms = due_ms + 60000, first_ms = first_ms + 60000 where key = 'intact'";
+    client(&url).await.batch_execute(change).await.expect("a change");
+    let one = instance(&url, Duration::from_secs(30), &calls).await;
+    until("it is planned anew", async || one.stats().replanned == 1).await;
     one.stop(Duration::from_secs(60)).await;
     saver.stop(Duration::from_secs(60)).await;
 }

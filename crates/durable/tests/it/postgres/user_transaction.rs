@@ -160,6 +160,30 @@ async fn a_handler_that_fails_after_finish_in_has_committed_is_done() {
 }
 
 #[tokio::test]
+async fn a_handler_that_fails_after_a_finish_in_that_was_rolled_back_is_fenced_if_another_has_begun_its_timer()
+ {
+    let url = database().await;
+    let address = url.clone();
+    let handler = move |_: Tick, run: Run| {
+        let address = address.clone();
+        async move {
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            run.finish_in(&transaction).await?;
+            transaction.rollback().await?;
+            sql_of_others(&address, &run).await;
+            Err("rolled back".into())
+        }
+    };
+    let one = builder(store(&url).await, LEASE).on(handler).start().await.expect("a start");
+    one.at(soon(10), &Tick::new("fails")).save().await.expect("a save");
+    until("it has ended", async || one.stats().attempts == 1 && one.stats().begun == 0).await;
+    let stats = one.stats();
+    assert_eq!((stats.fenced, stats.done, stats.retried), (1, 0, 0), "it is the other's");
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
 async fn a_handler_and_a_request_that_both_change_the_order_first_and_the_timer_last_never_deadlock() {
     let (url, called) = (database().await, Arc::new(AtomicI64::new(0)));
     let mut sql = client(&url).await;

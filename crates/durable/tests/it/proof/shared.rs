@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use timingwheel_calendar::Periodic;
 use timingwheel_durable::store::{Hint, Near, NewTimer, Series, Store};
 use timingwheel_durable::{CallBack, Error, Kind, Missed, Outside, Place, TimerId};
 
@@ -256,4 +257,43 @@ async fn very_many_overdue_timers_that_nobody_begins_are_not_read_each_minute() 
     rig.wheel.sleep(secs(700)).await;
     assert_eq!(rig.calls(), 1);
     durable.stop(secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_wait_for_a_place_are_not_missed_because_their_instance_joins_again() {
+    for in_memory in [3, 10_000] {
+        let rig = Rig::on(Leased::new());
+        let builder = rig.builder().lease(secs(36_000)).concurrency_of::<Tick>(1).in_memory(in_memory);
+        let durable = builder.start().await.unwrap();
+        for n in 0..20 {
+            let daily = Periodic::seconds(86_400, rig.at(10));
+            durable.every(n.to_string(), daily, &Tick(60)).missed(Missed::none()).save().await.unwrap();
+        }
+        for minutes in [2, 5, 11] {
+            rig.wheel.sleep_until(rig.began + secs(minutes * 60)).await;
+            rig.store.take_away().await;
+        }
+        rig.wheel.sleep_until(rig.began + secs(3_600)).await;
+        let stats = durable.stats();
+        assert_eq!((stats.rejoined, stats.fenced, stats.skipped), (3, 3, 0), "{in_memory} in memory");
+        assert_eq!((stats.done, rig.calls()), (20, 23), "{in_memory} in memory");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_held_is_not_missed_because_its_instance_joins_again() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    let hourly = Periodic::seconds(3_600, rig.at(10));
+    let series = durable.every("hourly", hourly, &Tick(0)).missed(Missed::none()).save().await.unwrap();
+    rig.store.lock(series.id().map(TimerId::unique));
+    for seconds in [20, 30] {
+        rig.wheel.sleep_until(rig.began + secs(seconds)).await;
+        rig.store.take_away().await;
+    }
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!((rig.calls(), durable.stats().rejoined), (0, 2));
+    rig.store.lock([]);
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), durable.stats().skipped), (1, 0));
 }
