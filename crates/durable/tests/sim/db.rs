@@ -50,6 +50,8 @@ pub(crate) struct Tables {
     numbers: u64,
     pub(crate) members: BTreeMap<u64, Member>,
     pub(crate) owners: BTreeMap<u64, u64>,
+    /// Kinds.
+    pub(crate) paused: BTreeSet<String>,
     /// When the first timer of a shard is due, as far as its owners have seen.
     lows: BTreeMap<u64, i64>,
     rows: BTreeMap<Place, Row>,
@@ -74,6 +76,7 @@ pub(crate) struct Lease {
     pub(crate) first_due: Option<Timestamp>,
     pub(crate) low: Option<i64>,
     pub(crate) now_ms: i64,
+    pub(crate) paused: BTreeSet<String>,
 }
 
 /// The parts of an owner in the timers.
@@ -336,6 +339,18 @@ impl Db {
         self.insert(row);
         self.log(Event::Retried { id, name, due_ms: due.as_millisecond() });
         Some(Taken::Stored(timer))
+    }
+
+    /// Answers all kinds that are paused.
+    pub(crate) fn pause(&mut self, change: Option<&(String, bool)>) -> BTreeSet<String> {
+        if let Some((kind, is_paused)) = change.cloned() {
+            let paused = &mut self.tables.paused;
+            if if is_paused { paused.insert(kind.clone()) } else { paused.remove(&kind) } {
+                self.log(Event::Paused { kind, is_paused });
+                self.notes.push(None);
+            }
+        }
+        self.tables.paused.clone()
     }
 
     // Attempts.

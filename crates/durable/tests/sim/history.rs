@@ -89,6 +89,11 @@ pub(crate) enum Event {
         is_series: bool,
         db_ms: i64,
     },
+    /// Or resumed.
+    Paused {
+        kind: String,
+        is_paused: bool,
+    },
     /// The state that a later loss goes back to.
     Snapshot,
     /// All that was committed after the snapshot of that time is lost.
@@ -165,6 +170,7 @@ pub(crate) enum Event {
     },
     End {
         db_ms: i64,
+        statements: u64,
     },
 }
 

@@ -3,8 +3,8 @@
 mod open;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use timingwheel::TimingWheel;
@@ -13,13 +13,14 @@ use timingwheel_durable::store::{Change, Ended, Near, Page, Settled, Taken, Whic
 use timingwheel_durable::{
     Answer, Backoff, Builder, Cancelled, Durable, Error, HandlerResult, Missed, Moved, Run, TimerId,
 };
+use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use self::open::{Open, cancel_in, save_in};
 use crate::history::{Event, History, OF_ITSELF, Told};
 use crate::network::{Wire, World, lock, ms};
-use crate::payload::Order;
-use crate::script::{Action, Ends, Job, POISON, Script};
+use crate::payload::{self, Order};
+use crate::script::{Action, Ends, Job, POISON, Script, every_minutes};
 use crate::store::{Client, Failed};
 
 fn key(key: u32) -> String {
@@ -37,6 +38,11 @@ async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
     world.log(Event::Called { inst, epoch: run.epoch, id, attempt, n: job.n, due_ms, db_ms });
     sleep(ms(job.takes_ms)).await;
     wire.thawed().await;
+    if job.ends == Ends::Kills && attempt <= job.fails && world.now() < world.span_ms && !wire.is_dead() {
+        wire.die();
+        let _ = world.crashes.send(inst);
+        wire.thawed().await;
+    }
     if wire.is_dead() {
         return Err(Failed::Cut.into());
     }
@@ -49,7 +55,7 @@ async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
         Ends::Poison => Err(POISON.into()),
         Ends::Bury => Ok(Answer::Bury("it asked for it".into())),
         Ends::InTransaction(holds) => finish_in(&wire, &run, holds).await,
-        Ends::Done | Ends::Snooze(_) => Ok(Answer::Done),
+        Ends::Done | Ends::Snooze(_) | Ends::Kills => Ok(Answer::Done),
     };
     let how = match &answer {
         Ok(answer) => format!("{answer:?}"),
@@ -95,8 +101,10 @@ struct Life {
     /// By their slots; those that start have none yet.
     wires: BTreeMap<usize, Wire>,
     up: Arc<Mutex<BTreeMap<usize, Up>>>,
-    /// Which were ever started, and whether the last one can run all timers.
-    slots: BTreeMap<usize, bool>,
+    /// The program and the machine that each slot had last.
+    slots: BTreeMap<usize, (Vec<u8>, bool, (i64, i64, bool))>,
+    /// Instances whose handlers have ended their processes.
+    crashed: mpsc::UnboundedReceiver<usize>,
     instances: usize,
     calls: usize,
 }
@@ -117,13 +125,15 @@ fn on<const K: u8>(builder: Builder, wire: &Wire, is_new: bool, backoff: Backoff
 /// Lets it happen, and returns its history.
 pub(crate) async fn live(script: &Script) -> History {
     fastrand::seed(script.seed);
-    let world = World::new(script.lacks);
+    let (crashes, crashed) = mpsc::unbounded_channel();
+    let world = World::new(script.lacks, script.span_ms, crashes);
     let mut life = Life {
         script: script.clone(),
         world: Arc::clone(&world),
         wires: BTreeMap::new(),
         up: Arc::default(),
         slots: BTreeMap::new(),
+        crashed,
         instances: 0,
         calls: 0,
     };
@@ -138,14 +148,13 @@ pub(crate) async fn live(script: &Script) -> History {
     moments.extend(script.steps.iter().map(|step| (step.at, Some(&step.does))));
     moments.sort_by_key(|(at, _)| *at);
     for (at, does) in moments {
-        // After all that timers do at this moment.
-        sleep_until(world.began + ms(at)).await;
+        life.goes_on_until(at).await;
         match does {
             None => world.snapshot(),
             Some(action) => life.act(action.clone()),
         }
     }
-    sleep_until(world.began + ms(script.span_ms)).await;
+    life.goes_on_until(script.span_ms).await;
     life.calm_down().await;
     let history = life.left().await;
     world.end();
@@ -159,6 +168,25 @@ pub(crate) async fn live(script: &Script) -> History {
 }
 
 impl Life {
+    /// Returns after all that timers do at this moment. Who has crashed is started again by its supervisor.
+    async fn goes_on_until(&mut self, at: i64) {
+        let moment = sleep_until(self.world.began + ms(at));
+        tokio::pin!(moment);
+        loop {
+            let inst = tokio::select! {
+                biased;
+                Some(inst) = self.crashed.recv() => inst,
+                () = &mut moment => return,
+            };
+            let found = self.wires.iter().find(|(_, wire)| wire.inst() == inst);
+            let Some(slot) = found.map(|(slot, _)| *slot) else { continue };
+            self.kill(slot);
+            if let Some((kinds, is_new, machine)) = self.slots.get(&slot).cloned() {
+                self.start(slot, &kinds, is_new, machine);
+            }
+        }
+    }
+
     fn act(&mut self, action: Action) {
         use Action::*;
         let (world, now) = (Arc::clone(&self.world), self.world.now());
@@ -230,7 +258,7 @@ impl Life {
     fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: (i64, i64, bool)) {
         // A deployment: the former one stops at the same time.
         self.stop(slot, 1_000);
-        self.slots.insert(slot, kinds.len() == 3 && is_new);
+        self.slots.insert(slot, (kinds.to_vec(), is_new, machine));
         let (script, inst) = (&self.script, self.instances);
         self.instances += 1;
         let seed = script.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(inst as u64);
@@ -304,15 +332,20 @@ impl Life {
     async fn calm_down(&mut self) {
         let lease = self.script.lease_ms;
         self.world.log(Event::Calm);
+        self.world.resume(None);
         let slots = std::mem::take(&mut self.slots);
         let stays = |slot: &usize| self.wires.get(slot).is_some_and(Wire::has_zones);
-        let can_all = slots.iter().any(|(slot, can_all)| *can_all && stays(slot));
+        let can_all =
+            slots.iter().any(|(slot, (kinds, is_new, _))| kinds.len() == 3 && *is_new && stays(slot));
         let anew: Vec<usize> = slots.keys().filter(|slot| !stays(slot)).copied().collect();
         for slot in anew.into_iter().chain((!can_all).then_some(100)) {
             self.start(slot, &[0, 1, 2], true, (0, 0, true));
         }
         // Until the oracle takes this for calm.
-        sleep(ms(3 * lease + 70_000)).await;
+        sleep(ms(3 * lease + 35_000)).await;
+        // A call of before may have come since.
+        self.world.resume(None);
+        sleep(ms(35_000)).await;
         self.probe();
         // Until each attempt of each timer is made, and the last handler has ended.
         sleep(ms(2 * lease + 400_000)).await;
@@ -346,7 +379,8 @@ impl Life {
                 db.history.push(Event::Left { id, n, due_ms, is_series, is_buried, begun_by });
             }
         }
-        db.history.push(Event::End { db_ms });
+        let statements = self.world.statements.load(Ordering::Relaxed);
+        db.history.push(Event::End { db_ms, statements });
         db.history.clone()
     }
 
@@ -366,7 +400,7 @@ impl Life {
         let world = Arc::clone(&self.world);
         let by = match &action {
             Save { by, .. } | Every { by, .. } | Cancel { by, .. } | Move { by, .. } => *by,
-            Crowd { by, .. } | RetryBuried { by } | DeleteBuried { by } => *by,
+            Crowd { by, .. } | RetryBuried { by } | DeleteBuried { by } | Pause { by, .. } => *by,
             _ => 0,
         };
         let durable = {
@@ -378,7 +412,6 @@ impl Life {
             _ => None,
         };
         let of = match &action {
-            RetryBuried { .. } | DeleteBuried { .. } => None,
             Save { key: of, .. }
             | SaveIn { key: of, .. }
             | Every { key: of, .. }
@@ -388,6 +421,13 @@ impl Life {
         };
         let (db_ms, what) = (world.db_ms(), format!("{action:?}"));
         world.log(Event::Asked { call, db_ms, due_in_ms, key: of.map(key), what });
+        if let Pause { kind, ms: long, .. } = action {
+            let world = Arc::clone(&world);
+            tokio::spawn(async move {
+                sleep(ms(long)).await;
+                world.resume(Some(payload::kind(kind)));
+            });
+        }
         tokio::spawn(async move {
             let what = match (action, durable) {
                 (SaveIn { key, due_in_ms, replaces, job, holds_ms, commits }, _) => {
@@ -445,6 +485,10 @@ async fn by_handle(durable: &Durable, action: Action) -> Result<Told, Error> {
                 Moved::NotFound => Told::NotFound,
             }
         }
+        Pause { kind, .. } => {
+            durable.pause(payload::kind(kind)).await?;
+            Told::Other("paused".into())
+        }
         RetryBuried { .. } | DeleteBuried { .. } => {
             let page = Page { buried: true, limit: 1, ..Page::default() };
             let Some(first) = durable.list(page).await?.pop() else { return Ok(Told::NotFound) };
@@ -496,12 +540,9 @@ async fn save(
 
 async fn every(durable: &Durable, held: u32, minutes: i64, missed: u32, job: &Job) -> Result<Told, Error> {
     let order = Order::<0, true>::new(Job { kind: 0, ..job.clone() }, false);
-    // A divisor of an hour, or of a day.
-    let divisor = |of: i64, n: i64| (n.clamp(1, of / 2)..=of).find(|n| of % n == 0).unwrap_or(1);
-    let rule = if minutes < 60 {
-        format!("*/{} * * * *", divisor(60, minutes))
-    } else {
-        format!("0 */{} * * *", divisor(24, minutes / 60))
+    let rule = match every_minutes(minutes) {
+        minutes @ ..60 => format!("*/{minutes} * * * *"),
+        minutes => format!("0 */{} * * *", minutes / 60),
     };
     let plan = Cron::parse(&rule).expect("a rule").in_zone(jiff::tz::TimeZone::UTC);
     let missed = match missed {

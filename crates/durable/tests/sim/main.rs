@@ -100,35 +100,43 @@ fn tell(script: &Script, Wrong { rule, at, what }: &Wrong) -> ! {
     let breaks = |script: &Script| wrong(script).iter().any(|wrong| wrong.rule == *rule);
     let least = shrink::shrunk(script, breaks);
     panic!(
-        "seed {}, at {at}, against the rule {rule:?}: {what}\nThe least that breaks it, for a file in `found`:\n{}",
-        script.seed,
-        least.text()
+        "seed {seed}, at {at}, against the rule {rule:?}: {what}\nDURABLE_SCRIPT={seed} cargo test \
+         --package timingwheel-durable --all-features --test sim replayed -- --nocapture # prints its history\n\
+         The least that breaks it, for a file in `found`:\n{}",
+        least.text(),
+        seed = script.seed,
     );
 }
 
-/// Lets the worlds of these seeds happen. Panics if they break a rule, with the least that breaks the first one.
-fn hunt(seeds: impl Iterator<Item = u64> + Send, script: impl Fn(u64) -> Script + Sync) {
-    let (begun, worlds) = (Instant::now(), AtomicU32::new(0));
-    let broken = Mutex::new(BTreeMap::<&str, (u32, u64, Wrong)>::new());
+/// Tries these on all cores.
+fn on_all_cores(seeds: impl Iterator<Item = u64> + Send, tries: impl Fn(u64) + Sync) {
     let seeds = Mutex::new(seeds);
     let next = || seeds.lock().expect("no panic").next();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
             scope.spawn(|| {
                 while let Some(seed) = next() {
-                    let wrong = wrong(&script(seed));
-                    worlds.fetch_add(1, Ordering::Relaxed);
-                    for wrong in wrong {
-                        let mut broken = broken.lock().expect("no panic");
-                        let (count, first, what) =
-                            broken.entry(wrong.rule).or_insert((0, seed, wrong.clone()));
-                        *count += 1;
-                        if seed < *first {
-                            (*first, *what) = (seed, wrong);
-                        }
-                    }
+                    tries(seed);
                 }
             });
+        }
+    });
+}
+
+/// Lets the worlds of these seeds happen. Panics if they break a rule, with the least that breaks the first one.
+fn hunt(seeds: impl Iterator<Item = u64> + Send, script: impl Fn(u64) -> Script + Sync) {
+    let (begun, worlds) = (Instant::now(), AtomicU32::new(0));
+    let broken = Mutex::new(BTreeMap::<&str, (u32, u64, Wrong)>::new());
+    on_all_cores(seeds, |seed| {
+        let wrong = wrong(&script(seed));
+        worlds.fetch_add(1, Ordering::Relaxed);
+        for wrong in wrong {
+            let mut broken = broken.lock().expect("no panic");
+            let (count, first, what) = broken.entry(wrong.rule).or_insert((0, seed, wrong.clone()));
+            *count += 1;
+            if seed < *first {
+                (*first, *what) = (seed, wrong);
+            }
         }
     });
     let (worlds, broken) = (worlds.into_inner(), broken.into_inner().expect("no panic"));
@@ -147,7 +155,7 @@ fn worlds_break_no_rule() {
     if let Ok(seconds) = std::env::var("DURABLE_SIM_SECONDS") {
         let until = Instant::now() + Duration::from_secs(seconds.parse().expect("a number of seconds"));
         let first = fastrand::Rng::new().u64(..u64::MAX / 2);
-        println!("worlds of {seconds} s from seed {first} on: DURABLE_SCRIPT={first} replays it");
+        println!("worlds of {seconds} s, from seed {first} on");
         return hunt((first..).take_while(|_| Instant::now() < until), Script::of);
     }
     let seeds = std::env::var("DURABLE_SEEDS").unwrap_or_else(|_| "0..6".into());
@@ -163,11 +171,18 @@ fn what_is_left_out_is_found() {
     };
     let lacks = Lack::ALL.into_iter().find(|lack| format!("{lack:?}") == part);
     let seeds: u64 = seeds.parse().expect("a number of seeds");
-    let found = (0..seeds).find_map(|seed| {
+    let found = Mutex::new(None::<(u64, Wrong)>);
+    let is_found = || found.lock().expect("no panic").is_some();
+    on_all_cores((0..seeds).take_while(|_| !is_found()), |seed| {
         let script = Script { lacks, ..Script::of(seed) };
-        Some((seed + 1, wrong(&script).into_iter().next()?))
+        if let Some(wrong) = wrong(&script).into_iter().next() {
+            let mut found = found.lock().expect("no panic");
+            if found.as_ref().is_none_or(|(after, _)| seed < *after) {
+                *found = Some((seed + 1, wrong));
+            }
+        }
     });
-    match found {
+    match found.into_inner().expect("no panic") {
         Some((after, Wrong { rule, what, .. })) => println!("{part}: after {after}, by {rule}: {what}"),
         None => println!("{part}: not in {seeds}"),
     }

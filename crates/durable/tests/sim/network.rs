@@ -2,13 +2,13 @@
 
 use std::any::Any;
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::Place;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
 use crate::db::{Db, Tables};
@@ -37,8 +37,16 @@ pub(crate) struct Faults {
     pub(crate) clock_ms: i64,
 }
 
+/// An instance that asks for more than a world of instances needs asks without end, and is not answered any more.
+pub(crate) const MOST_STATEMENTS: u64 = 400_000;
+
 pub(crate) struct World {
     pub(crate) began: Instant,
+    pub(crate) span_ms: i64,
+    /// Handlers that end their process tell of the instance.
+    pub(crate) crashes: mpsc::UnboundedSender<usize>,
+    /// How many were sent.
+    pub(crate) statements: AtomicU64,
     pub(crate) db: Mutex<Db>,
     lacks: Option<Lack>,
     pub(crate) faults: Mutex<Faults>,
@@ -60,9 +68,12 @@ pub(crate) fn ms(millis: i64) -> Duration {
 }
 
 impl World {
-    pub(crate) fn new(lacks: Option<Lack>) -> Arc<Self> {
+    pub(crate) fn new(lacks: Option<Lack>, span_ms: i64, crashes: mpsc::UnboundedSender<usize>) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
+            span_ms,
+            crashes,
+            statements: AtomicU64::new(0),
             db: Mutex::new(Db { lacks, ..Db::default() }),
             lacks,
             faults: Mutex::default(),
@@ -136,8 +147,21 @@ impl World {
             self.transact(usize::MAX, |db| {
                 db.tables = tables;
                 db.history.push(Event::Lost { since });
+                for kind in db.tables.paused.clone() {
+                    db.history.push(Event::Paused { kind, is_paused: true });
+                }
             });
         }
+    }
+
+    /// By SQL: of one kind or of all.
+    pub(crate) fn resume(self: &Arc<Self>, kind: Option<&str>) {
+        self.transact(usize::MAX, |db| {
+            let all = db.tables.paused.clone();
+            for of in all.into_iter().filter(|of| kind.is_none_or(|kind| kind == *of)) {
+                db.pause(Some(&(of, false)));
+            }
+        });
     }
 
     pub(crate) fn snapshot(&self) {
@@ -302,7 +326,8 @@ impl Wire {
             1 => back += late,
             _ => {}
         }
-        if self.is_cut() || fate == 2 {
+        let is_too_much = world.statements.fetch_add(1, Ordering::Relaxed) >= MOST_STATEMENTS;
+        if self.is_cut() || fate == 2 || is_too_much {
             // It is silent: the request never comes there.
             return self.silence().await;
         }

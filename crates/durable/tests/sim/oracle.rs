@@ -12,10 +12,12 @@
 //! | answer | what a user was told is true |
 //! | due | a timer is due when its user said, by the database's clock |
 //! | series | no run of a series is left out that was not missed, and none comes again |
+//! | number | no two timers have one name |
 //! | effects | an effect in a transaction of a handler happens once |
 //! | refused | where nothing is wrong, calls have an answer, and none fails |
 //! | late | where nothing is wrong, timers are on time |
 //! | hint | and so are soon timers that others have saved: hints tell of them |
+//! | handed over | and so are those of an instance that has just come or gone |
 //! | late kind | and so are timers of a kind that only some instances run |
 //! | cancelled, follows | after a cancel that came while it ran, there is no other attempt, and no other run |
 //! | missed | a run is missed only if it is late |
@@ -25,15 +27,22 @@
 //! | lease lost, phantom | without a fault no lease is lost; an owner that nobody knows does not keep shards for long |
 //! | outlives | no statement is carried out long after its caller was told that it failed |
 //! | left | at the end nothing is left that is due |
+//! | out | at the end each instance that runs is an owner |
+//! | paused | no handler of a kind is called that was paused a lease before |
+//! | busy | a world needs no more statements than instances need that have nothing to repeat without end |
 
 mod calls;
+mod calm;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use timingwheel_durable::TimerId;
 
 use self::calls::Asked;
+use self::calm::HANDED_OVER;
 use crate::history::{Event, History};
+use crate::network::MOST_STATEMENTS;
+use crate::payload::kind;
 use crate::script::{POISON, Script};
 
 /// After so many attempts whose process ended a timer is buried, whatever its tries.
@@ -71,6 +80,8 @@ struct Stands {
     members: BTreeMap<u64, usize>,
     rows: BTreeMap<u64, Row>,
     buried: BTreeMap<TimerId, Row>,
+    /// Kinds, and since when.
+    paused: BTreeMap<String, i64>,
 }
 
 struct Reader<'a> {
@@ -91,6 +102,8 @@ struct Reader<'a> {
     asked: BTreeMap<usize, Asked>,
     /// Faults, starts and stops: from when until when they may be felt.
     uncalm: Vec<(i64, i64)>,
+    /// The same, where those who come and go tell the others at once.
+    unquiet: Vec<(i64, i64)>,
     held: Vec<(i64, i64, Option<String>)>,
     /// Which kinds the instances run, and whether they know the new shape, and zones.
     up: BTreeMap<usize, (Vec<u8>, bool, bool)>,
@@ -119,6 +132,7 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
         effects: BTreeMap::new(),
         asked: BTreeMap::new(),
         uncalm: Vec::new(),
+        unquiet: Vec::new(),
         held: Vec::new(),
         up: BTreeMap::new(),
         old: BTreeSet::new(),
@@ -137,60 +151,6 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
 impl Reader<'_> {
     fn wrong(&mut self, rule: &'static str, what: String) {
         self.wrong.push(Wrong { rule, at: self.now, what });
-    }
-
-    /// When something is wrong, and which timers are held.
-    fn feel(&mut self, history: &History) {
-        let after = 2 * self.script.lease_ms + 60_000;
-        let mut asked: BTreeMap<usize, (i64, Option<String>)> = BTreeMap::new();
-        let (mut calls, limit) = (BTreeMap::new(), self.script.timeout_ms);
-        for (at, event) in &history.events {
-            // Calls that wait for a lock have all connections of their instance, four at a time.
-            match event {
-                Event::Asked { call, .. } => {
-                    calls.retain(|_, asked| at - *asked < 10 * limit);
-                    calls.insert(*call, *at);
-                    let rounds = i64::try_from(calls.len()).unwrap_or(i64::MAX) / 4;
-                    if rounds > 0 {
-                        self.uncalm.push((*at, at + rounds * limit + 5_000));
-                    }
-                }
-                Event::Told { call, .. } => drop(calls.remove(call)),
-                _ => {}
-            }
-            match event {
-                Event::Fault { until, what } => {
-                    self.uncalm.push((*at, until + after));
-                    if !what.starts_with("Start") {
-                        let is_clock = ["SetClock", "SetDbClock"].iter().any(|way| what.starts_with(way));
-                        self.faults.push((*at, until + after, is_clock));
-                    }
-                }
-                Event::Up { .. }
-                | Event::Down { .. }
-                | Event::Lost { .. }
-                | Event::Gone { .. }
-                | Event::Joined { .. } => {
-                    self.uncalm.push((*at - 1_000, at + after));
-                }
-                Event::Asked { call, key, what, .. }
-                    if ["SaveIn", "CancelIn", "Hold"].iter().any(|way| what.starts_with(way)) =>
-                {
-                    asked.insert(*call, (*at, key.clone()));
-                }
-                Event::Told { call, .. } => {
-                    if let Some((from, key)) = asked.remove(call) {
-                        self.held.push((from, at + 2_000, key));
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.held.extend(asked.into_values().map(|(from, key)| (from, i64::MAX, key)));
-    }
-
-    fn is_calm(&self, from: i64, to: i64) -> bool {
-        !self.uncalm.iter().any(|(begin, end)| *begin <= to && from <= *end)
     }
 
     fn read(&mut self, event: &Event) {
@@ -262,7 +222,17 @@ impl Reader<'_> {
                 return;
             }
             Event::Told { call, what } => return self.told(*call, what),
-            Event::End { .. } => return self.unanswered(),
+            Event::End { statements, .. } => {
+                if *statements > MOST_STATEMENTS {
+                    self.wrong("busy", format!("{statements} statements were sent"));
+                }
+                let members: BTreeSet<usize> = self.stands.members.values().copied().collect();
+                for inst in self.up.keys().copied().filter(|inst| !members.contains(inst)).collect::<Vec<_>>()
+                {
+                    self.wrong("out", format!("instance {inst} is no owner"));
+                }
+                return self.unanswered();
+            }
             Event::Left { id, due_ms, is_series, is_buried, begun_by, .. } if !is_buried => {
                 let left = self.script.lease_ms + 120_000;
                 self.left(*id, *due_ms, left, *is_series, *begun_by);
@@ -300,8 +270,14 @@ impl Reader<'_> {
                     needs: *needs,
                     every_ms: *every_ms,
                 };
-                self.stands.rows.insert(id.unique(), row);
+                if self.stands.rows.insert(id.unique(), row).is_some_and(|other| other.id == *id) {
+                    self.wrong("number", format!("{id} is the name of two timers"));
+                }
             }
+            Event::Paused { kind, is_paused: true } => {
+                self.stands.paused.entry(kind.clone()).or_insert(now);
+            }
+            Event::Paused { kind, .. } => drop(self.stands.paused.remove(kind)),
             Event::Updated { id, n, needs, every_ms } => {
                 if let Some(row) = self.row(*id) {
                     (row.n, row.needs, row.is_ending, row.every_ms) = (*n, *needs, false, *every_ms);
@@ -437,6 +413,7 @@ impl Reader<'_> {
         let bound = lease / 3 + 5_000 + if late > 60_000 { 60_000 } else { 0 };
         let is_near = row.due_ms - db_ms + now - row.since < 110_000 && late < 60_000;
         let needs = row.needs;
+        let paused_at = self.stands.paused.get(kind(needs.0)).copied();
         let can_some =
             self.up.values().any(|(kinds, is_new, _)| kinds.contains(&needs.0) && (*is_new || !needs.1));
         let is_unheard = waits > 4_000
@@ -447,8 +424,19 @@ impl Reader<'_> {
             && is_calm(row.since.min(now - waits));
         let is_late =
             waits > bound && can_some && !is_held && !self.script.is_tight() && is_calm(now - waits);
+        let is_kept = waits > HANDED_OVER
+            && can_all
+            && late < 60_000
+            && !is_held
+            && !self.script.is_tight()
+            && self.is_quiet(now - waits, now);
         if let Some(row) = self.row(id) {
             row.is_called = true;
+        }
+        if let Some(at) =
+            paused_at.filter(|at| now - at > lease && now - self.lost_at > lease && !stood_still)
+        {
+            self.wrong("paused", format!("{id} is called by {inst}, {} ms after a pause", now - at));
         }
         if !is_its {
             self.wrong(
@@ -457,6 +445,8 @@ impl Reader<'_> {
             );
         } else if is_again {
             self.wrong("fence", format!("{id} is called twice by {inst} for attempt {attempt}"));
+        } else if is_kept && !is_late {
+            self.wrong("handed over", format!("{id} is called {waits} ms late"));
         } else if is_unheard && !is_late {
             self.wrong("hint", format!("{id} is called {waits} ms late"));
         } else if is_late {
@@ -515,8 +505,16 @@ impl Reader<'_> {
         }
         if let Some((next, due_ms, attempts)) = next {
             let (since, is_ending) = (now, row.is_ending && next == id);
-            let row =
-                Row { id: next, due_ms, since, attempts, begun_by: None, is_called: false, is_ending, ..row };
+            let row = Row {
+                id: next,
+                due_ms,
+                since,
+                attempts,
+                begun_by: None,
+                is_called: false,
+                is_ending,
+                ..row.clone()
+            };
             self.stands.rows.insert(next.unique(), row);
         }
         if goes_on && row.is_ending {
@@ -536,10 +534,17 @@ impl Reader<'_> {
                 self.wrong("series", format!("after {id} comes {next}"));
             }
             let (missed, late) = (expected.min(to), db_ms - from);
+            // A transaction has held it since before its time, and only that.
+            let due = now - late;
+            let is_held = row.due_ms == from
+                && row.since < due
+                && self.held.iter().any(|(begin, end, key)| *key == row.key && *begin < due && now < *end)
+                && self.up.values().all(|(kinds, is_new, zones)| kinds.len() == 3 && *is_new && *zones)
+                && self.is_calm(due - 5_000, now);
             if !row.is_called
                 && told != "buried"
                 && !row.is_ending
-                && late < 2_000
+                && (late < 2_000 || is_held)
                 && !self.script.is_tight()
                 && self.is_calm(self.now - 5_000, self.now)
             {

@@ -209,6 +209,12 @@ pub(crate) enum Action {
     DeleteBuried {
         by: usize,
     },
+    /// For so long.
+    Pause {
+        by: usize,
+        kind: u8,
+        ms: i64,
+    },
 }
 
 /// The text that no store takes.
@@ -237,6 +243,8 @@ pub(crate) enum Ends {
     Poison,
     /// In a transaction of its own, which it holds for so long.
     InTransaction(i64),
+    /// Its attempts that fail do so by ending their process.
+    Kills,
 }
 
 impl Action {
@@ -256,6 +264,22 @@ impl Action {
             _ => true,
         }
     }
+
+    /// The call is one about this key.
+    fn aim_at(&mut self, at: u32) {
+        use Action::*;
+        match self {
+            Save { key, .. } | SaveIn { key, .. } | Every { key, .. } | Cancel { key, .. } => *key = at,
+            Crowd { key, .. } | CancelIn { key, .. } | Hold { key, .. } | Move { key, .. } => *key = at,
+            _ => {}
+        }
+    }
+}
+
+/// A divisor of an hour or of a day, in minutes.
+pub(crate) fn every_minutes(minutes: i64) -> i64 {
+    let divisor = |of: i64, n: i64| (n.clamp(1, of / 2)..=of).find(|n| of % n == 0).unwrap_or(1);
+    if minutes < 60 { divisor(60, minutes) } else { 60 * divisor(24, minutes / 60) }
 }
 
 const MINUTE: i64 = 60_000;
@@ -267,6 +291,8 @@ struct Draws {
     span: i64,
     lease: i64,
     numbers: u32,
+    /// The timers of earlier steps: the key, when it is due, how often, and how long its handler takes.
+    dues: Vec<(u32, i64, i64, i64)>,
 }
 
 impl Draws {
@@ -282,14 +308,15 @@ impl Draws {
 
     fn job(&mut self) -> Job {
         self.numbers += 1;
-        let ends = match self.random.u8(0..11) {
+        let ends = match self.random.u8(0..12) {
+            11 => Ends::Kills,
             10 => Ends::Poison,
             0 => Ends::Snooze(self.small(2 * self.lease)),
             1 => Ends::Bury,
             2 | 3 => Ends::InTransaction(self.small(2_000)),
             _ => Ends::Done,
         };
-        let takes = if self.one_in(8) { self.lease } else { 2_000 };
+        let takes = if self.one_in(6) { self.lease } else { 2_000 };
         Job {
             n: self.numbers,
             kind: self.random.u8(0..3),
@@ -310,6 +337,29 @@ impl Draws {
 
     fn key(&mut self) -> u32 {
         self.random.u32(0..8)
+    }
+
+    /// The moments of this step's timer, for later steps.
+    fn note(&mut self, at: i64, does: &Action) {
+        let every = |minutes: i64| every_minutes(minutes) * MINUTE;
+        self.dues.extend(match does {
+            Action::Save { key, due_in_ms, job, .. } => Some((*key, at + due_in_ms.max(&0), 0, job.takes_ms)),
+            Action::SaveIn { key, due_in_ms, holds_ms, job, .. } => {
+                Some((*key, at + due_in_ms.max(holds_ms), 0, job.takes_ms))
+            }
+            Action::Every { key, minutes, job, .. } => Some((*key, at, every(*minutes), job.takes_ms)),
+            Action::Move { key, due_in_ms, .. } => Some((*key, at + due_in_ms.max(&0), 0, 2_000)),
+            _ => None,
+        });
+    }
+
+    /// A moment at which a timer of an earlier step may be run, and its key.
+    fn run_of_earlier(&mut self) -> Option<(u32, i64)> {
+        let (key, due, every, takes) = *self.random.choice(&self.dues)?;
+        let due =
+            if every > 0 { (self.random.i64(due..=self.span.max(due)) / every + 1) * every } else { due };
+        let at = due + self.random.i64(-20..=takes.max(20));
+        (0..self.span).contains(&at).then_some((key, at))
     }
 
     fn start(&mut self, slot: usize) -> Action {
@@ -352,7 +402,8 @@ impl Draws {
         let (by, key) = (self.random.usize(0..16), self.key());
         let (due_in_ms, job) = (self.due_in(), self.job());
         let (holds_ms, commits) = (self.small(self.lease), !self.one_in(4));
-        match self.random.u8(0..26) {
+        match self.random.u8(0..27) {
+            26 => Pause { by, kind: self.random.u8(0..3), ms: self.small(3 * self.lease) },
             24 => Burst {
                 by,
                 due_in_ms,
@@ -363,9 +414,9 @@ impl Draws {
             0..=8 => Save { by, key, due_in_ms, replaces: self.one_in(2), job },
             9 | 10 => SaveIn { key, due_in_ms, replaces: self.one_in(2), job, holds_ms, commits },
             11..=13 => {
-                // At most two thousand runs: one is like the other.
+                // At most five hundred runs: one is like the other.
                 let minutes =
-                    (self.span / MINUTE / 2_000).max(1) + self.small((self.span / MINUTE / 20).max(2));
+                    (self.span / MINUTE / 500).max(1) + self.small((self.span / MINUTE / 20).max(2));
                 // Its runs do not bury it, so that it goes on.
                 let job = Job { ends: Ends::Done, takes_ms: job.takes_ms.min(minutes * MINUTE / 2), ..job };
                 Every { by, key, minutes, missed: self.random.u32(0..3), job }
@@ -384,7 +435,7 @@ impl Draws {
 impl Script {
     pub(crate) fn of(seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
-        let mut draws = Draws { random, span: 0, lease: 0, numbers: 0 };
+        let mut draws = Draws { random, span: 0, lease: 0, numbers: 0, dues: Vec::new() };
         draws.span = [10 * MINUTE, 10 * MINUTE, 2 * HOUR, DAY][draws.random.usize(0..4)];
         draws.lease = (draws.span / [20, 60, 200][draws.random.usize(0..3)]).clamp(3_000, 2 * HOUR);
         let slots = draws.random.usize(1..=6);
@@ -394,8 +445,8 @@ impl Script {
 
     /// A week with eight instances.
     pub(crate) fn week(seed: u64) -> Self {
-        let draws =
-            Draws { random: fastrand::Rng::with_seed(seed), span: 7 * DAY, lease: 2 * HOUR, numbers: 0 };
+        let random = fastrand::Rng::with_seed(seed);
+        let draws = Draws { random, span: 7 * DAY, lease: 2 * HOUR, numbers: 0, dues: Vec::new() };
         Self::drawn(seed, draws, 8, 80)
     }
 
@@ -413,7 +464,15 @@ impl Script {
             } else {
                 (recent + draws.small(2 * draws.lease)).min(draws.span)
             };
-            let does = if draws.one_in(3) { draws.fault(slots) } else { draws.call() };
+            let mut does = if draws.one_in(3) { draws.fault(slots) } else { draws.call() };
+            // Some come while a timer of an earlier step is run.
+            if draws.one_in(3)
+                && let Some((key, at)) = draws.run_of_earlier()
+            {
+                recent = at;
+                does.aim_at(key);
+            }
+            draws.note(recent, &does);
             match &does {
                 // One that joins before it is forgotten, and then another one has its number.
                 Action::GoBack { by_ms } => {
@@ -424,7 +483,8 @@ impl Script {
                 }
                 // They wait for a transaction.
                 Action::Crowd { key, .. } => {
-                    let holds_ms = draws.small(2 * draws.lease);
+                    let long = if draws.one_in(2) { draws.lease } else { 0 };
+                    let holds_ms = long + draws.small(2 * draws.lease);
                     steps.push(Step { at: (recent - 10).max(0), does: Action::Hold { key: *key, holds_ms } });
                 }
                 _ => {}

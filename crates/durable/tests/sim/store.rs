@@ -476,6 +476,10 @@ impl Store for Client {
         Ok(listed)
     }
 
+    async fn pause(&self, change: Option<(String, bool)>) -> Result<Paused> {
+        self.write(move |db| Some(Ok(db.pause(change.as_ref())))).await
+    }
+
     async fn count(&self) -> Result<Counts> {
         self.read(|db| db.count()).await
     }
@@ -543,7 +547,7 @@ impl Store for Client {
             clock: Some(timestamp(lease.now_ms)),
             first_due: lease.first_due,
             low: lease.low.map(timestamp),
-            paused: Paused::new(),
+            paused: lease.paused,
             taken: lease.taken,
             shards: if works { (count, 64) } else { (0, 0) },
         })

@@ -147,7 +147,8 @@ impl Db {
             let mut pending = rows.filter(|row| row.begun_by != Some(epoch));
             pending.find(|row| parts.has(shard(row.timer.id().unique()))).map(|row| row.timer.due())
         });
-        Some(Lease { parts, others_ms, taken, first_due, low, now_ms: now })
+        let paused = self.tables.paused.clone();
+        Some(Lease { parts, others_ms, taken, first_due, low, now_ms: now, paused })
     }
 
     pub(crate) fn leave(&mut self, who: Who) -> u64 {
