@@ -29,7 +29,7 @@ const KNOWN: &str = "with known as ( \
 const PHASE_OF: &str =
     "timingwheel.phase_of(begun_by, attempts, due_ms, kind, k.now, k.alive, k.handled, k.paused)";
 
-/// The timers of a page, in a statement. Its parameters are those of [`page`].
+/// The timers of a page, in a statement. Its parameters are those of `Inner::look`.
 ///
 /// Some timers of each shard are looked at, in the order of the index. Of a shard that has more the last one bounds the page, as
 /// others may follow it: `is_bound`.
