@@ -130,6 +130,10 @@ impl Lookup for Maps {
         Ok(self.histories.clone())
     }
 
+    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Infallible> {
+        Ok(self.histories.get(kind).copied())
+    }
+
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Infallible> {
         let mut ended = self.ended.range((kind.to_owned(), from)..).take_while(|((of, _), _)| of == kind);
         Ok(ended.next().map(|((_, at), ended)| (*at, ended.clone())))

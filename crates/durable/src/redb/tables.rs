@@ -325,6 +325,11 @@ macro_rules! lookup {
                     .collect()
             }
 
+            fn history_of(&self, kind: &str) -> Result<Option<Duration>> {
+                let age = ReadableTable::get(&self.histories, kind)?;
+                Ok(age.map(|age| Duration::from_millis(age.value())))
+            }
+
             fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>> {
                 for entry in ReadableTable::range(&self.ended, (kind, from.to_number())..=(kind, u128::MAX))? {
                     let (key, value) = entry?;

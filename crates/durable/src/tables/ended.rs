@@ -42,7 +42,7 @@ pub(super) fn note_ended<T: Tables>(
     begun: Option<BegunBy>,
     phase: Phase,
 ) -> Result<(), T::Error> {
-    let is_kept = tables.histories()?.get(&row.kind).is_some_and(|age| !age.is_zero());
+    let is_kept = tables.history_of(&row.kind)?.is_some_and(|age| !age.is_zero());
     let (Some(now), true) = (tables.now(), is_kept) else { return Ok(()) };
     let mut row = shown(row.clone(), begun);
     row.times.ended = Some(now);

@@ -53,6 +53,8 @@ pub(crate) trait Lookup {
 
     /// For how long ended timers are kept, of each kind for which that was ever set.
     fn histories(&self) -> Result<Histories, Self::Error>;
+    /// The same of one kind: each end asks.
+    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Self::Error>;
     /// The first ended timer of a kind at this place or after it. A place here is the time of the end, and a number.
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Self::Error>;
     /// The kinds and places of ended timers of this name.
