@@ -344,6 +344,20 @@ fn whole(limits: std::ops::RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, 
     }
 }
 
+impl Outcome {
+    fn of_each(&self, all: f64) -> f64 {
+        all / self.counts.requests.load(Relaxed) as f64
+    }
+
+    fn cpu_of_each(&self) -> f64 {
+        self.of_each(self.cpu.as_secs_f64())
+    }
+
+    fn switches_of_each(&self) -> f64 {
+        self.of_each(self.switches as f64)
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let settings = Settings::parse();
     // Both ends of a connection are in this process.
@@ -409,15 +423,16 @@ fn print(wheel: &Outcome, tokio: &Outcome) {
         &|run| millis(run.counts.within(1.0)),
         ratio(|run| run.counts.within(1.0).as_secs_f64()),
     );
+    // A slow machine serves not as many in one run as in the other.
     row(
-        "CPU time of the process",
-        &|run| format!("{:.2} s", run.cpu.as_secs_f64()),
-        ratio(|run| run.cpu.as_secs_f64()),
+        "CPU time of a request",
+        &|run| format!("{:.0} µs", run.cpu_of_each() * 1e6),
+        ratio(Outcome::cpu_of_each),
     );
     row(
-        "context switches",
-        &|run| HumanCount(run.switches.unsigned_abs()).to_string(),
-        ratio(|run| run.switches as f64),
+        "context switches of a request",
+        &|run| format!("{:.2}", run.switches_of_each()),
+        ratio(Outcome::switches_of_each),
     );
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!(
