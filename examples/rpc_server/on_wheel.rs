@@ -1,4 +1,4 @@
-//! The server on `timingwheel::time`.
+//! On `timingwheel::time`.
 
 use timingwheel::time;
 

@@ -1,4 +1,4 @@
-//! The server on `tokio::time`.
+//! On `tokio::time`.
 
 use tokio::time;
 
