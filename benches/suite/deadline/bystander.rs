@@ -76,7 +76,7 @@ pub(super) fn tables(scale: Scale) -> [Table; 2] {
     // It ends after the case.
     let request = rig.wheel.deadline_in(FAR * 100);
     let table = |title: &str| {
-        Table::new(title, ["calls", "run_within", "wheel.timeout", "ratio", "target"])
+        Table::new(title, ["what", "run_within", "wheel.timeout", "ratio", "target"])
             .ratio_within("ratio", "`run_within` divided by `wheel.timeout`")
     };
     let mut late = table("Lateness of another timer while all calls of a request reach their limits");
@@ -86,14 +86,14 @@ pub(super) fn tables(scale: Scale) -> [Table; 2] {
         let mut ours = || burst(&rig, calls, Some(&request));
         let mut rival = || burst(&rig, calls, None);
         let found = warm_rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
-        let row = |value: fn(&Found) -> f64| {
+        let row = |what: &str, value: fn(&Found) -> f64| {
             let cost = Comparison::of_rounds("", Unit::Nanos, &found, (0, 1), value);
             let mut cells = cost.cells();
-            cells[0] = Unit::Count.show(calls as f64);
+            cells[0] = format!("{what}, {} calls", Unit::Count.show(calls as f64));
             cells.into_iter().chain([cost.target(Some(MOST))])
         };
-        late = late.row(row(|found| found.late));
-        cpu = cpu.row(row(|found| found.cpu));
+        late = late.row(row("lateness of a bystander", |found| found.late));
+        cpu = cpu.row(row("CPU", |found| found.cpu));
     }
     let late = late.note(
         "The largest of a round, on 2 workers. Another timer is late by the tasks that are woken and polled before its own, \
