@@ -8,14 +8,14 @@ use crate::table;
 
 /// The other build is one as servers are: no clock can be paused in it, nor moved past timers that are to fire.
 const FILE: &str = if cfg!(feature = "test-util") {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/instructions/baseline.md")
+    concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.md")
 } else {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/instructions/baseline_without_test_util.md")
+    concat!(env!("CARGO_MANIFEST_DIR"), "/baseline_without_test_util.md")
 };
 const COMMAND: &str = if cfg!(feature = "test-util") {
     "cargo bench --bench instructions"
 } else {
-    "cargo bench --package timingwheel-benches --no-default-features --features timerfd --bench instructions"
+    "cargo bench --package timingwheel-instructions --no-default-features --features timerfd"
 };
 
 /// How far a count may be from the baseline, upwards or downwards.

@@ -7,7 +7,7 @@
 //! | `cargo bench --bench instructions -- --renew` | writes our counts to `baseline.md` |
 //! | `cargo test --benches` | does each operation without counting, only to see that it works |
 //!
-//! With `--package timingwheel-benches --no-default-features --features timerfd` tokio is built without `test-util`, as for
+//! With `--package timingwheel-instructions --no-default-features --features timerfd` tokio is built without `test-util`, as for
 //! a server, and the baseline is `baseline_without_test_util.md`.
 //!
 //! Callgrind counts instructions, accesses and misses, DHAT allocations, and gungraun runs both. So it takes valgrind and
