@@ -112,15 +112,6 @@ enum State {
     Returned,
 }
 
-impl State {
-    /// The deadline is another now.
-    const fn moved(&mut self) {
-        if matches!(self, Self::Elapsed) {
-            *self = Self::Waiting;
-        }
-    }
-}
-
 impl<F> Timeout<F> {
     pub(crate) fn new(deadline: Sleep, future: impl IntoFuture<IntoFuture = F>) -> Self
     where
@@ -208,17 +199,22 @@ impl<F> Timeout<F> {
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.project();
-        Pin::new(this.deadline.moved()).reset(deadline);
-        this.state.moved();
+        self.move_by(|sleep| Pin::new(sleep).reset(deadline));
     }
 
     /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](crate::Sleep::deadline) it never comes.
     pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
+        self.move_by(|sleep| sleep.reset_after(after));
+    }
+
+    fn move_by(self: Pin<&mut Self>, to_move: impl FnOnce(&mut Sleep)) {
         let this = self.project();
-        this.deadline.moved().reset_after(after);
-        this.state.moved();
+        if *this.state == State::Elapsed {
+            *this.state = State::Waiting;
+        }
+        // Last, as a waker may panic there.
+        this.deadline.move_by(to_move);
     }
 }
 
@@ -301,15 +297,17 @@ impl SureSleep {
         Self { sleep, by_tokio: None }
     }
 
-    /// The sleep, whose deadline the caller moves. A task that waits by tokio's timer is woken, so that it asks the wheel.
-    pub(crate) fn moved(&mut self) -> &mut Sleep {
-        if let Some(by_tokio) = self.by_tokio.take() {
-            by_tokio.waker.wake();
+    /// Moves the deadline. A task that waits by tokio's timer is woken, so that it asks the wheel.
+    pub(crate) fn move_by(&mut self, to_move: impl FnOnce(&mut Sleep)) {
+        let by_tokio = self.by_tokio.take();
+        to_move(&mut self.sleep);
+        // Last, as it may panic.
+        if let Some(ByTokio { waker, .. }) = by_tokio.map(|by_tokio| *by_tokio) {
+            waker.wake();
         }
-        &mut self.sleep
     }
 
-    /// As [`moved`](Self::moved), within a poll of the task that waits, which need not be woken.
+    /// The sleep, whose deadline the caller moves within a poll of the task that waits, which need not be woken.
     pub(crate) fn moved_in_poll(&mut self) -> &mut Sleep {
         self.by_tokio = None;
         &mut self.sleep
@@ -357,7 +355,18 @@ impl SureSleep {
 }
 
 impl ByTokio {
+    #[track_caller]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.sleep.is_elapsed() {
+            let deadline = self.sleep.deadline();
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            // Its runtime has ended: to poll it would panic. The task has moved to another runtime, which has timers too.
+            if Handle::try_current().is_ok() {
+                self.sleep.set(time::sleep_until(deadline));
+            }
+        }
         self.waker.clone_from(cx.waker());
         pin!(coop::unconstrained(self.sleep.as_mut())).poll(cx)
     }
