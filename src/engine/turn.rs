@@ -39,7 +39,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex as StdMutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ use super::alarm::Alarm;
 use super::park_timer::ParkTimer;
 use super::shard::Shard;
 use crate::platform::clock::{Clock, stopwatch};
-use crate::platform::sync::{Mutex, lock};
+use crate::platform::sync::{Mutex, lock, lock_hidden};
 use crate::platform::wakers::contained;
 use crate::telemetry::counters::Counters;
 use crate::wheel::{Nanos, Progress, Resolution};
@@ -121,7 +121,7 @@ impl Turner {
     /// Has the driver's task keep `guest`, even after the wheel's end, and drop it when the runtime drops the task. Gives
     /// it back if that has happened.
     pub(crate) fn keep(&self, guest: Box<dyn fmt::Debug + Send>) -> Option<Box<dyn fmt::Debug + Send>> {
-        let mut place = self.guest();
+        let mut place = lock_hidden(&self.guest);
         if matches!(*place, Guest::Gone) {
             return Some(guest);
         }
@@ -131,13 +131,9 @@ impl Turner {
 
     /// Takes out what the driver's task keeps; `None` if the runtime has dropped it. The task of an ended wheel then ends.
     pub(crate) fn take_guest(&self) -> Option<Box<dyn fmt::Debug + Send>> {
-        let Guest::Here(guest) = std::mem::replace(&mut *self.guest(), Guest::Gone) else { return None };
+        let Guest::Here(guest) = std::mem::replace(&mut *lock_hidden(&self.guest), Guest::Gone) else { return None };
         self.alarm.driver.wake();
         Some(guest)
-    }
-
-    fn guest(&self) -> std::sync::MutexGuard<'_, Guest> {
-        self.guest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the park of the current runtime, which has so many workers, turn the wheel. Returns the driver's task, which the
@@ -329,7 +325,7 @@ impl Future for Driver {
         // A task that only keeps its guest needs none of the runtime's timers.
         turner.alarm.end();
         turner.alarm.driver.register(cx.waker());
-        if matches!(*turner.guest(), Guest::Here(_)) { Poll::Pending } else { Poll::Ready(()) }
+        if matches!(*lock_hidden(&turner.guest), Guest::Here(_)) { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -337,7 +333,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
         self.turner.alarm.end();
-        let guest = std::mem::replace(&mut *self.turner.guest(), Guest::Gone);
+        let guest = std::mem::replace(&mut *lock_hidden(&self.turner.guest), Guest::Gone);
         drop(guest);
     }
 }
