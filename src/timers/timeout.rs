@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::FusedFuture;
 use pin_project_lite::pin_project;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::task::coop;
 use tokio::time::{self, Instant};
 
@@ -289,6 +289,7 @@ pub(crate) struct SureSleep {
 
 struct ByTokio {
     sleep: Pin<Box<time::Sleep>>,
+    runtime: Id,
     waker: Waker,
 }
 
@@ -341,31 +342,29 @@ impl SureSleep {
     #[cold]
     #[track_caller]
     fn begin_by_tokio(&mut self, error: Error) -> &mut ByTokio {
-        if Handle::try_current().is_err() {
+        let Ok(current) = Handle::try_current() else {
             panic!(
                 "a time limit on the wheel `{}` cannot wait: {error}; and tokio has no timer for it, because this thread \
                  is not within a tokio runtime",
                 self.sleep.shard().wheel_name()
-            );
-        }
+            )
+        };
         // Not in a closure, in which a panic of tokio's would not name the caller.
         let sleep = Box::pin(time::sleep_until(self.sleep.deadline()));
-        self.by_tokio.insert(Box::new(ByTokio { sleep, waker: Waker::noop().clone() }))
+        let (runtime, waker) = (current.id(), Waker::noop().clone());
+        self.by_tokio.insert(Box::new(ByTokio { sleep, runtime, waker }))
     }
 }
 
 impl ByTokio {
     #[track_caller]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.sleep.is_elapsed() {
-            let deadline = self.sleep.deadline();
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            // Its runtime has ended: to poll it would panic. The task has moved to another runtime, which has timers too.
-            if Handle::try_current().is_ok() {
-                self.sleep.set(time::sleep_until(deadline));
-            }
+        if let Ok(current) = Handle::try_current()
+            && current.id() != self.runtime
+        {
+            // The task has moved. The runtime that it has left may have ended, and then to poll its timer would panic.
+            self.runtime = current.id();
+            self.sleep.set(time::sleep_until(self.sleep.deadline()));
         }
         self.waker.clone_from(cx.waker());
         pin!(coop::unconstrained(self.sleep.as_mut())).poll(cx)
