@@ -28,10 +28,9 @@
 //!
 //! After a turn in which many timers fired, the next turn has an earliest time (see `turn::Pace`).
 //!
-//! The first inserter after a turn sets the park's timer to exactly its time. Each further one sets a timerfd to half of the
-//! remaining time. Otherwise a row of timers, each earlier than the last, would cost a system call each. With this the whole
-//! row costs two as a rule, and a turn that finds nothing. tokio's timer is set to the exact time by each, because it may
-//! follow a paused clock, and a test would see the additional turn.
+//! In a row of timers, each earlier than the last, each sets the park's timer by a system call, as tokio's timers do. To set it
+//! to half of the remaining time spared most of these calls, but added turns that found nothing: one in twelve where two tasks
+//! slept.
 
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ use tokio::task::JoinHandle;
 use crate::engine::park_timer::ParkTimer;
 use crate::engine::watchdog::{Watch, Watchdog, Watched};
 use crate::platform::clock::Clock;
-use crate::platform::sync::{AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
+use crate::platform::sync::{AtomicU64, AtomicWaker, Mutex, Ordering, fence, lock};
 use crate::telemetry::counters::Counters;
 use crate::wheel::Nanos;
 
@@ -61,8 +60,6 @@ pub(crate) struct Alarm {
     clock: Clock,
     state: Mutex<State>,
     pub(crate) watch: Watch,
-    /// How many shards are still held. The driver ends with the last one.
-    shards: AtomicUsize,
     /// They are here because everything that counts something has the alarm.
     pub(crate) counters: Counters,
 }
@@ -72,8 +69,6 @@ struct State {
     timer: ParkTimer,
     /// The earliest time for which the timer may be set. Zero unless the last turn found the wheel busy.
     not_before: Nanos,
-    /// Whether an inserter has set the timer since the last turn.
-    is_brought_forward: bool,
     /// The runtime, if the watchdog watches the wheel, and until the driver ends.
     runtime: Option<Handle>,
     /// The last task that the watchdog has spawned there.
@@ -83,7 +78,7 @@ struct State {
 }
 
 impl Alarm {
-    pub(crate) fn new(clock: Clock, shards: usize, counters: Counters) -> Self {
+    pub(crate) fn new(clock: Clock, counters: Counters) -> Self {
         Self {
             next_turn: AtomicU64::new(AWAKE),
             due: AtomicU64::new(NEVER),
@@ -91,7 +86,6 @@ impl Alarm {
             clock,
             state: Mutex::new(State::default()),
             watch: Watch::default(),
-            shards: AtomicUsize::new(shards),
             counters,
         }
     }
@@ -133,19 +127,13 @@ impl Alarm {
     #[cold]
     fn set_earlier(&self, expiration: Nanos) {
         let mut state = lock(&self.state);
-        let expiration = expiration.max(state.not_before);
+        let at = expiration.max(state.not_before);
         // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
-        if self.next_turn.load(Ordering::Relaxed) <= expiration.0 || state.timer.is_of_another_process() {
+        if self.next_turn.load(Ordering::Relaxed) <= at.0 || state.timer.is_of_another_process() {
             return;
         }
         self.clock.look_for_pause();
         let now = self.clock.now();
-        let is_first = !std::mem::replace(&mut state.is_brought_forward, true);
-        let at = if is_first || !state.timer.is_fd() {
-            expiration
-        } else {
-            halfway(now, expiration).max(state.not_before)
-        };
         let will_not_call = self.set(&mut state, now, at, at.max(now));
         let is_left_to_driver = will_not_call && !self.call_soon(&mut state, now);
         drop(state);
@@ -175,10 +163,9 @@ impl Alarm {
         let at = at.max(not_before);
         let mut state = lock(&self.state);
         state.timer.await_next();
-        // After the lock, for which this may have waited.
-        let now = self.clock.now();
+        // After the lock, for which this may have waited. With nothing to wait for, the time does not matter.
+        let now = if at == Nanos::MAX { at } else { self.clock.now() };
         state.not_before = not_before;
-        state.is_brought_forward = false;
         let will_not_call = self.set(&mut state, now, at, at.max(now));
         drop(state);
         // The turner published `next_turn` before this fence, and checks the shards after it.
@@ -192,7 +179,6 @@ impl Alarm {
     pub(crate) fn set_for_rest(&self, due: Nanos) {
         let mut state = lock(&self.state);
         state.timer.await_next();
-        state.is_brought_forward = false;
         let is_set = self.call_soon(&mut state, due);
         drop(state);
         if is_set {
@@ -257,14 +243,6 @@ impl Alarm {
         }
     }
 
-    /// For a shard that is dropped. The last one wakes the task.
-    pub(crate) fn release_shard(&self) {
-        let is_last = self.shards.fetch_sub(1, Ordering::AcqRel) == 1;
-        if is_last {
-            self.driver.wake();
-        }
-    }
-
     /// Sets `next_turn`, and returns what it was. This is a swap even where a store would do, because for the model checker
     /// a store has no order with the swaps that it overtakes.
     fn replace_next_turn(&self, at: u64) -> u64 {
@@ -300,11 +278,6 @@ impl Watched for Alarm {
             state.nudge = Some(nudge);
         }
     }
-}
-
-/// The time half way from `now` to `at`, or `at` if that has come.
-fn halfway(now: Nanos, at: Nanos) -> Nanos {
-    Nanos(now.0.min(at.0) + at.0.saturating_sub(now.0) / 2)
 }
 
 #[cfg(all(test, not(loom), feature = "timerfd", target_os = "linux"))]

@@ -567,7 +567,8 @@ impl Drop for Shard {
         let left_wakers = self.clear_leftovers(&mut state, None);
         drop(state);
         drop(left_wakers);
-        self.alarm.release_shard();
+        // It ends with the last shard.
+        self.alarm.driver.wake();
     }
 }
 

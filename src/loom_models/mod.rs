@@ -93,7 +93,7 @@ impl Parts {
     }
 
     fn with(clock: Clock, shards: usize) -> Self {
-        let alarm = Arc::new(Alarm::new(clock.clone(), shards, Counters::of("model".into())));
+        let alarm = Arc::new(Alarm::new(clock.clone(), Counters::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock.clone(), None)).collect();
         let turner = Arc::new(Turner::new(&shards, alarm.clone(), clock, resolution()));
         let driver = Driver { turner: turner.clone() };
@@ -108,7 +108,7 @@ fn wheel(shards: Box<[Arc<Shard>]>, turner: Arc<Turner>) -> TimingWheel {
 }
 
 fn lone_alarm() -> Arc<Alarm> {
-    Arc::new(Alarm::new(Clock::that_pauses(false), 1, Counters::of("model".into())))
+    Arc::new(Alarm::new(Clock::that_pauses(false), Counters::of("model".into())))
 }
 
 /// A single shard. The model plays its turner.

@@ -51,7 +51,7 @@ struct Rig {
 
 /// Shards, and the turner that turns them.
 fn shards(clock: Clock, count: usize, resolution: Resolution, slots: usize) -> (Vec<Arc<Shard>>, Turner) {
-    let alarm = alarm(clock.clone(), count);
+    let alarm = alarm(clock.clone());
     let shard = |number| {
         let hierarchy = Hierarchy::new(resolution, slots);
         Arc::new(Shard::new((number, count), hierarchy, clock.clone(), alarm.clone(), None))
