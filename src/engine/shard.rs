@@ -11,6 +11,7 @@
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -579,28 +580,22 @@ pub(crate) fn shard_of_this_thread(shards: usize) -> usize {
     if shards == 1 {
         return 0;
     }
-    let number = match worker_index() {
-        Some(number) if number > 0 => number,
-        index => number_of(index),
-    };
+    let number = worker_index().filter(|&index| index > 0).unwrap_or_else(number_of_this_thread);
     // By default there are as many shards as workers, so most calls need no division, which takes long.
     if number < shards { number } else { number % shards }
 }
 
-/// A number for a thread that is a worker 0, or that has no index. It is the same at each call with the same index.
+/// A number for a thread that has no index, or the index 0, which it keeps. It is 0 for the first worker of a runtime.
 ///
 /// tokio gives the index 0 to each thread in the `block_on` of a current-thread runtime too. A program may have such a thread
 /// for each core, and one wheel.
-fn number_of(index: Option<usize>) -> usize {
-    use std::sync::atomic::AtomicUsize;
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static OF_OTHER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
-        static OF_WORKER_0: Option<usize> = Handle::try_current()
-            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
-            .then_some(0);
-    }
+fn number_of_this_thread() -> usize {
+    static NEXT: StdAtomicUsize = StdAtomicUsize::new(0);
+    thread_local!(static NUMBER: usize = {
+        let is_multi_thread = |runtime: Handle| runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        let is_worker = worker_index().is_some() && Handle::try_current().is_ok_and(is_multi_thread);
+        if is_worker { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) }
+    });
     // A thread that is about to end has no number any more.
-    let of_worker = index.and_then(|_| OF_WORKER_0.try_with(|&number| number).ok().flatten());
-    of_worker.unwrap_or_else(|| OF_OTHER.try_with(|&number| number).unwrap_or(0))
+    NUMBER.try_with(|&number| number).unwrap_or(0)
 }
