@@ -1,17 +1,22 @@
 //! For when the alarm is set, after what turners and inserters have asked for.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread;
 use std::time::Duration;
 
 use super::CLOCK;
 use crate::engine::alarm::Alarm;
+use crate::engine::many_wheels;
 use crate::engine::watchdog::Watched;
-use crate::wheel::Nanos;
+use crate::platform::clock::Clock;
+use crate::wheel::{Nanos, Resolution};
 
 fn alarm() -> Arc<Alarm> {
-    super::alarm(CLOCK)
+    super::alarm(CLOCK, Resolution::new(TICK).expect("not zero"))
 }
 
+const TICK: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[test]
@@ -63,4 +68,33 @@ fn on_a_busy_wheel_no_turn_is_armed_before_the_time_that_the_last_one_allows() {
     alarm.set_next_turn(now.after(HOUR * 9), Nanos::ZERO);
     alarm.request(now.after(HOUR));
     assert_eq!(next_turn(), now.after(HOUR));
+}
+
+#[test]
+fn on_a_thread_that_turns_many_wheels_the_alarm_is_set_to_ends_of_ticks() {
+    let resolution = |tick| Resolution::new(tick).expect("not zero");
+    let at = resolution(TICK).end_of_tick(CLOCK.now().after(HOUR)).after(TICK / 3);
+    let set = |clock, tick| {
+        let alarm = super::alarm(clock, resolution(tick));
+        alarm.set_next_turn(at.after(HOUR), Nanos::ZERO);
+        alarm.request(at);
+        let by_request = alarm.turn_due();
+        alarm.set_next_turn(at, Nanos::ZERO);
+        assert_eq!(alarm.turn_due(), by_request);
+        by_request
+    };
+    // Later, so that it holds however long the test is held up.
+    let turned_at = CLOCK.now().after(HOUR);
+    let wheel = AtomicU64::new(0);
+    (0..10).for_each(|_| many_wheels::note(turned_at, &wheel));
+    for wheels in 1..6 {
+        let end = if wheels < 4 { at } else { resolution(TICK).end_of_tick(at) };
+        assert_eq!(set(CLOCK, TICK), Some(end), "{wheels} wheels");
+        assert_eq!(set(CLOCK, TICK * 2), Some(at), "its ticks are long");
+        assert_eq!(set(Clock::that_pauses(true), TICK), Some(at), "tests expect each turn on time");
+        many_wheels::note(turned_at, &AtomicU64::new(0));
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(set(CLOCK, TICK), Some(at), "another thread has turned none"));
+    });
 }
