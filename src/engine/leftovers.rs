@@ -167,11 +167,12 @@ impl Leftovers {
         Some(keys[last])
     }
 
-    /// For a thread with the shard's lock: takes all keys away, and returns them with `another`. After this the turner need
-    /// not come any more.
-    pub(super) fn take_all(&self, another: Option<Key>) -> [Option<Key>; ALL] {
+    /// For a thread with the shard's lock: takes all keys away, and returns them with `another`, if there is any. After this the
+    /// turner need not come any more.
+    pub(super) fn take_all(&self, another: Option<Key>) -> Option<[Option<Key>; ALL]> {
         let mut all = [None; ALL];
-        if self.clear_by() != Nanos::MAX {
+        let has_batch = self.clear_by() != Nanos::MAX;
+        if has_batch {
             let keys = self.batch.lock();
             for (copy, &key) in all.iter_mut().zip(&keys[..self.batch_len.load(Ordering::Relaxed)]) {
                 *copy = Some(key);
@@ -183,7 +184,8 @@ impl Leftovers {
         // the turner need not come any more, and asks it to come.
         all[BATCH_LEN] = key_of(self.spare.swap(EMPTY, Ordering::AcqRel));
         all[BATCH_LEN + 1] = another;
-        all
+        let is_empty = !has_batch && all[BATCH_LEN..] == [None; OTHERS];
+        if is_empty { None } else { Some(all) }
     }
 
     /// Calls `read` with all keys that are here, for a thread with the shard's lock that counts. Some of their entries may
@@ -198,11 +200,11 @@ impl Leftovers {
 
 /// The wakers of leftovers that were cleared. They are dropped with this, which must happen after the lock is released.
 #[must_use = "the wakers are dropped with this: release the lock first"]
-pub(super) struct LeftWakers(pub(super) [Option<Waker>; ALL]);
+pub(super) struct LeftWakers(pub(super) Option<[Option<Waker>; ALL]>);
 
 impl Drop for LeftWakers {
     fn drop(&mut self) {
         // They may belong to other tasks, and may panic.
-        self.0.iter_mut().for_each(|waker| drop_stranger(waker.take()));
+        self.0.iter_mut().flatten().for_each(|waker| drop_stranger(waker.take()));
     }
 }

@@ -427,12 +427,12 @@ impl Shard {
 
     /// Takes the entries of all leftovers out, and that of `another`.
     fn clear_leftovers(&self, state: &mut State, another: Option<Key>) -> LeftWakers {
-        let wakers = LeftWakers(state.hierarchy.cancel_all(self.leftovers.take_all(another)));
-        state.cancelled += wakers.0.iter().flatten().count() as u64;
+        let wakers = self.leftovers.take_all(another).map(|keys| state.hierarchy.cancel_all(keys));
+        state.cancelled += wakers.iter().flatten().flatten().count() as u64;
         if state.hierarchy.len() < CROWD {
             self.published.old_before.store(0, Ordering::Relaxed);
         }
-        wakers
+        LeftWakers(wakers)
     }
 
     fn give_back(&self, permits: usize) {
