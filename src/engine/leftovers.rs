@@ -114,8 +114,7 @@ impl Leftovers {
             return Left::No;
         }
         self.spare_waker.store(waker.hash(), Ordering::Relaxed);
-        let left =
-            self.spare.compare_exchange(before, key.to_bits(), Ordering::AcqRel, Ordering::Relaxed);
+        let left = self.spare.compare_exchange(before, key.to_bits(), Ordering::AcqRel, Ordering::Relaxed);
         match left {
             Ok(EMPTY) if self.clear_by() == Nanos::MAX => self.clear_within_stay(now()),
             Ok(_) => Left::Yes,

@@ -102,11 +102,7 @@ pub(super) enum AllShards {
 }
 
 impl Turner {
-    pub(crate) fn new(
-        shards: &[Arc<Shard>],
-        alarm: Arc<Alarm>,
-        clock: Clock,
-    ) -> Self {
+    pub(crate) fn new(shards: &[Arc<Shard>], alarm: Arc<Alarm>, clock: Clock) -> Self {
         Self {
             shards: shards.iter().map(Arc::downgrade).collect(),
             first: AtomicUsize::new(0),
@@ -132,7 +128,9 @@ impl Turner {
 
     /// Takes out what the driver's task keeps; `None` if the runtime has dropped it. The task of an ended wheel then ends.
     pub(crate) fn take_guest(&self) -> Option<Box<dyn fmt::Debug + Send>> {
-        let Guest::Here(guest) = std::mem::replace(&mut *lock_hidden(&self.guest), Guest::Gone) else { return None };
+        let Guest::Here(guest) = std::mem::replace(&mut *lock_hidden(&self.guest), Guest::Gone) else {
+            return None;
+        };
         self.alarm.driver.wake();
         Some(guest)
     }
@@ -180,8 +178,11 @@ impl Turner {
             let due = due.unwrap_or(now).min(now);
             self.note_stall(due, now);
             // Where the clock may jump no timer is armed whose deadline has passed.
-            let longest_wait =
-                if self.clock.may_jump() { Nanos::MAX } else { pace.longest_wait(due, now, alarm.resolution) };
+            let longest_wait = if self.clock.may_jump() {
+                Nanos::MAX
+            } else {
+                pace.longest_wait(due, now, alarm.resolution)
+            };
             match self.turn_shards(now, longest_wait, &mut budget, &mut expired) {
                 // The thread that ended the last shard has woken the driver's task.
                 AllShards::Ended => break,

@@ -5,8 +5,8 @@
 //! refused, or that the system gave no watchdog, and the driver's task reports it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::Mutex as StdMutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use crate::platform::clock::stopwatch;
