@@ -231,7 +231,7 @@ impl Builder {
         let resolution =
             if clock.is_pausable { resolution.with_a_border_at(clock.now()) } else { resolution };
         let counters = Counters::of(name.unwrap_or_else(next_name));
-        let alarm = Arc::new(Alarm::new(clock.clone(), shards, counters));
+        let alarm = Arc::new(Alarm::new(clock.clone(), resolution, counters));
         let bound = max_pending.map(|max_pending| Arc::new(MaxPending::new(max_pending)));
         let shards: Box<[Arc<Shard>]> = (0..shards)
             .map(|number| {
@@ -240,7 +240,7 @@ impl Builder {
             })
             .collect();
 
-        let turner = Arc::new(Turner::new(&shards, alarm, clock, resolution));
+        let turner = Arc::new(Turner::new(&shards, alarm, clock));
         let driver = turner.begin(workers);
         turner.alarm.counters.begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);

@@ -14,13 +14,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::{error, fmt, process};
 
 use tokio::runtime::{Handle, Id};
 
 use crate::handle::TimingWheel;
-use crate::platform::sync::PerProcess;
+use crate::platform::sync::{PerProcess, lock_hidden};
 
 static WHEELS: PerProcess<Mutex<HashMap<Id, TimingWheel>>> = PerProcess::new();
 
@@ -141,9 +141,8 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
     Ok(())
 }
 
-fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, TimingWheel>> {
-    // No user code runs under the lock, so the map is whole even after a panic elsewhere.
-    WHEELS.of(process::id(), Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+fn wheels() -> MutexGuard<'static, HashMap<Id, TimingWheel>> {
+    lock_hidden(WHEELS.of(process::id(), Mutex::default))
 }
 
 /// Takes the wheel of this runtime out of `WHEELS` when the runtime drops the driver's task. No other runtime has its id as

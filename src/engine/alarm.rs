@@ -26,30 +26,35 @@
 //! task, which no other worker can then take. So there the park's timer calls for each turn, and [`AWAKE`] never outlives a
 //! turn.
 //!
-//! After a turn in which many timers fired, the next turn has an earliest time (see `turn::Pace`).
+//! After a turn in which many timers fired, the next turn has an earliest time (see `turn::Pace`). On a thread that turns
+//! many wheels, all turns come at the ends of ticks (see `many_wheels`).
 //!
-//! The first inserter after a turn sets the park's timer to exactly its time. Each further one sets a timerfd to half of the
-//! remaining time. Otherwise a row of timers, each earlier than the last, would cost a system call each. With this the whole
-//! row costs two as a rule, and a turn that finds nothing. tokio's timer is set to the exact time by each, because it may
-//! follow a paused clock, and a test would see the additional turn.
+//! In a row of timers, each earlier than the last, each sets the park's timer by a system call, as tokio's timers do. To set it
+//! to half of the remaining time spared most of these calls, but added turns that found nothing: one in twelve where two tasks
+//! slept.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use crate::engine::many_wheels;
 use crate::engine::park_timer::ParkTimer;
 use crate::engine::watchdog::{Watch, Watchdog, Watched};
 use crate::platform::clock::Clock;
-use crate::platform::sync::{AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
+use crate::platform::sync::{AtomicU64, AtomicWaker, Mutex, Ordering, fence, lock};
 use crate::telemetry::counters::Counters;
-use crate::wheel::Nanos;
+use crate::wheel::{Nanos, Resolution};
 
 /// The value of `next_turn` while some thread owes a turn: a turner from the beginning of its turn to the end, the driver's task
 /// from when it was woken for that, and the thread that makes the wheel, for the first turn. No expiration is less.
 const AWAKE: u64 = 0;
 /// The value of `next_turn` while there is nothing to wait for.
 const NEVER: u64 = Nanos::MAX.0;
+
+/// A wheel with a longer tick is turned seldom enough, and is turned at the times of its timers.
+pub(super) const LONGEST_SHORT_TICK: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Alarm {
@@ -59,10 +64,9 @@ pub(crate) struct Alarm {
     /// The driver's task, which registers before it checks anything else.
     pub(super) driver: AtomicWaker,
     clock: Clock,
+    pub(super) resolution: Resolution,
     state: Mutex<State>,
     pub(crate) watch: Watch,
-    /// How many shards are still held. The driver ends with the last one.
-    shards: AtomicUsize,
     /// They are here because everything that counts something has the alarm.
     pub(crate) counters: Counters,
 }
@@ -72,8 +76,6 @@ struct State {
     timer: ParkTimer,
     /// The earliest time for which the timer may be set. Zero unless the last turn found the wheel busy.
     not_before: Nanos,
-    /// Whether an inserter has set the timer since the last turn.
-    is_brought_forward: bool,
     /// The runtime, if the watchdog watches the wheel, and until the driver ends.
     runtime: Option<Handle>,
     /// The last task that the watchdog has spawned there.
@@ -83,15 +85,15 @@ struct State {
 }
 
 impl Alarm {
-    pub(crate) fn new(clock: Clock, shards: usize, counters: Counters) -> Self {
+    pub(crate) fn new(clock: Clock, resolution: Resolution, counters: Counters) -> Self {
         Self {
             next_turn: AtomicU64::new(AWAKE),
             due: AtomicU64::new(NEVER),
             driver: AtomicWaker::new(),
             clock,
+            resolution,
             state: Mutex::new(State::default()),
             watch: Watch::default(),
-            shards: AtomicUsize::new(shards),
             counters,
         }
     }
@@ -133,19 +135,13 @@ impl Alarm {
     #[cold]
     fn set_earlier(&self, expiration: Nanos) {
         let mut state = lock(&self.state);
-        let expiration = expiration.max(state.not_before);
+        self.clock.look_for_pause();
+        let now = self.time_to_set(expiration);
+        let at = self.on_grid(expiration, now).max(state.not_before);
         // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
-        if self.next_turn.load(Ordering::Relaxed) <= expiration.0 || state.timer.is_of_another_process() {
+        if self.next_turn.load(Ordering::Relaxed) <= at.0 || state.timer.is_of_another_process() {
             return;
         }
-        self.clock.look_for_pause();
-        let now = self.clock.now();
-        let is_first = !std::mem::replace(&mut state.is_brought_forward, true);
-        let at = if is_first || !state.timer.is_fd() {
-            expiration
-        } else {
-            halfway(now, expiration).max(state.not_before)
-        };
         let will_not_call = self.set(&mut state, now, at, at.max(now));
         let is_left_to_driver = will_not_call && !self.call_soon(&mut state, now);
         drop(state);
@@ -172,13 +168,12 @@ impl Alarm {
     /// this the turner has to check the shards once more. Returns whether the time has come already for tokio's timer, so
     /// that it will not call, or has called and left the turn to this thread.
     pub(crate) fn set_next_turn(&self, at: Nanos, not_before: Nanos) -> bool {
-        let at = at.max(not_before);
         let mut state = lock(&self.state);
         state.timer.await_next();
         // After the lock, for which this may have waited.
-        let now = self.clock.now();
+        let now = self.time_to_set(at);
+        let at = self.on_grid(at, now).max(not_before);
         state.not_before = not_before;
-        state.is_brought_forward = false;
         let will_not_call = self.set(&mut state, now, at, at.max(now));
         drop(state);
         // The turner published `next_turn` before this fence, and checks the shards after it.
@@ -192,7 +187,6 @@ impl Alarm {
     pub(crate) fn set_for_rest(&self, due: Nanos) {
         let mut state = lock(&self.state);
         state.timer.await_next();
-        state.is_brought_forward = false;
         let is_set = self.call_soon(&mut state, due);
         drop(state);
         if is_set {
@@ -216,6 +210,19 @@ impl Alarm {
                 return true;
             }
         }
+    }
+
+    /// The time, as far as it matters for setting the alarm to `at`. The clock is not read if there is nothing to wait for, nor
+    /// where it may jump: there tokio's timer is set to an instant, and no timer is armed whose deadline has passed.
+    fn time_to_set(&self, at: Nanos) -> Nanos {
+        if at == Nanos::MAX || self.clock.may_jump() { at } else { self.clock.now() }
+    }
+
+    /// `at`, or the end of its tick on a thread that turns many wheels.
+    fn on_grid(&self, at: Nanos, now: Nanos) -> Nanos {
+        // Where the clock can be paused, tests expect each turn on time.
+        let has_grid = !self.clock.is_pausable && self.resolution.tick() <= LONGEST_SHORT_TICK;
+        if has_grid && many_wheels::are_turned(now) { self.resolution.end_of_tick(at) } else { at }
     }
 
     /// The earliest time for which the alarm may be set; zero unless the last turn found the wheel busy.
@@ -257,14 +264,6 @@ impl Alarm {
         }
     }
 
-    /// For a shard that is dropped. The last one wakes the task.
-    pub(crate) fn release_shard(&self) {
-        let is_last = self.shards.fetch_sub(1, Ordering::AcqRel) == 1;
-        if is_last {
-            self.driver.wake();
-        }
-    }
-
     /// Sets `next_turn`, and returns what it was. This is a swap even where a store would do, because for the model checker
     /// a store has no order with the swaps that it overtakes.
     fn replace_next_turn(&self, at: u64) -> u64 {
@@ -300,11 +299,6 @@ impl Watched for Alarm {
             state.nudge = Some(nudge);
         }
     }
-}
-
-/// The time half way from `now` to `at`, or `at` if that has come.
-fn halfway(now: Nanos, at: Nanos) -> Nanos {
-    Nanos(now.0.min(at.0) + at.0.saturating_sub(now.0) / 2)
 }
 
 #[cfg(all(test, not(loom), feature = "timerfd", target_os = "linux"))]

@@ -61,24 +61,14 @@ fn key_of(spare: u64) -> Option<Key> {
 /// The leftovers of a shard.
 #[derive(Debug)]
 pub(super) struct Leftovers {
-    spare: Spare,
-    batch: Batch,
-}
-
-#[derive(Debug)]
-struct Spare {
-    /// The key, or [`EMPTY`], or [`ASKED`]. Acquire and release: a thread that leaves a key after another one was
+    /// The spare's key, or [`EMPTY`], or [`ASKED`]. Acquire and release: a thread that leaves a key after another one was
     /// taken away sees what was done before that.
-    key: AtomicU64,
-    /// The hash of its waker. Relaxed, because this is a guess: another thread may be about to leave a key.
-    waker: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct Batch {
-    keys: ShortLock<[Key; BATCH_LEN]>,
-    /// How many keys there are. It is changed under their lock, and read without it where a guess will do.
-    len: AtomicUsize,
+    spare: AtomicU64,
+    /// The hash of the spare's waker. Relaxed, because this is a guess: another thread may be about to leave a key.
+    spare_waker: AtomicUsize,
+    batch: ShortLock<[Key; BATCH_LEN]>,
+    /// How many keys the batch has. It is changed under the batch's lock, and read without it where a guess will do.
+    batch_len: AtomicUsize,
     /// When the turner is to clear all leftovers. `u64::MAX` if there are none. Relaxed, as the shard's next expiration is.
     clear_by: AtomicU64,
 }
@@ -97,36 +87,34 @@ pub(super) enum Left {
 impl Leftovers {
     pub(super) fn new() -> Self {
         Self {
-            spare: Spare { key: AtomicU64::new(EMPTY), waker: AtomicUsize::new(0) },
-            batch: Batch {
-                keys: ShortLock::new([Key::PLACEHOLDER; BATCH_LEN]),
-                len: AtomicUsize::new(0),
-                clear_by: AtomicU64::new(u64::MAX),
-            },
+            spare: AtomicU64::new(EMPTY),
+            spare_waker: AtomicUsize::new(0),
+            batch: ShortLock::new([Key::PLACEHOLDER; BATCH_LEN]),
+            batch_len: AtomicUsize::new(0),
+            clear_by: AtomicU64::new(u64::MAX),
         }
     }
 
     /// When the turner is to clear them. `Nanos::MAX` if there are none.
     pub(super) fn clear_by(&self) -> Nanos {
-        Nanos(self.batch.clear_by.load(Ordering::Relaxed))
+        Nanos(self.clear_by.load(Ordering::Relaxed))
     }
 
     /// Publishes that the turner is to come within [`STAY`], unless it is to come before; the caller asks it to.
     fn clear_within_stay(&self, now: Nanos) -> Left {
         let clear_by = now.after(STAY);
-        Left::First(clear_by.min(Nanos(self.batch.clear_by.fetch_min(clear_by.0, Ordering::Relaxed))))
+        Left::First(clear_by.min(Nanos(self.clear_by.fetch_min(clear_by.0, Ordering::Relaxed))))
     }
 
     /// Leaves a key as the spare. `now` is called only if the turner has to be asked to come.
     #[inline]
     pub(super) fn leave_as_spare(&self, key: Key, waker: WakerId, now: impl FnOnce() -> Nanos) -> Left {
-        let before = self.spare.key.load(Ordering::Relaxed);
+        let before = self.spare.load(Ordering::Relaxed);
         if key_of(before).is_some() {
             return Left::No;
         }
-        self.spare.waker.store(waker.hash(), Ordering::Relaxed);
-        let left =
-            self.spare.key.compare_exchange(before, key.to_bits(), Ordering::AcqRel, Ordering::Relaxed);
+        self.spare_waker.store(waker.hash(), Ordering::Relaxed);
+        let left = self.spare.compare_exchange(before, key.to_bits(), Ordering::AcqRel, Ordering::Relaxed);
         match left {
             Ok(EMPTY) if self.clear_by() == Nanos::MAX => self.clear_within_stay(now()),
             Ok(_) => Left::Yes,
@@ -136,84 +124,86 @@ impl Leftovers {
 
     /// Leaves a key in the batch. `now` is called only if the turner has to be asked to come.
     pub(super) fn leave_in_batch(&self, key: Key, now: impl FnOnce() -> Nanos) -> Left {
-        let mut keys = self.batch.keys.lock();
-        let len = self.batch.len.load(Ordering::Relaxed);
+        let mut keys = self.batch.lock();
+        let len = self.batch_len.load(Ordering::Relaxed);
         let Some(room) = keys.get_mut(len) else { return Left::No };
         *room = key;
-        self.batch.len.store(len + 1, Ordering::Relaxed);
+        self.batch_len.store(len + 1, Ordering::Relaxed);
         if len > 0 { Left::Yes } else { self.clear_within_stay(now()) }
     }
 
     /// Whether there seems to be a spare whose entry has this waker.
     #[inline]
     pub(super) fn has_spare_of(&self, waker: WakerId) -> bool {
-        self.spare.waker.load(Ordering::Relaxed) == waker.hash()
-            && key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
+        self.spare_waker.load(Ordering::Relaxed) == waker.hash()
+            && key_of(self.spare.load(Ordering::Relaxed)).is_some()
     }
 
     /// Whether [`take_one`](Self::take_one) seems to find one. A thread that arms a timer asks before it takes a lock for that.
     #[inline]
     pub(super) fn may_give_one(&self, from_batch: bool) -> bool {
-        key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
-            || (from_batch && self.batch.len.load(Ordering::Relaxed) > KEPT)
+        key_of(self.spare.load(Ordering::Relaxed)).is_some()
+            || (from_batch && self.batch_len.load(Ordering::Relaxed) > KEPT)
     }
 
     /// For a thread with the shard's lock that arms a timer: takes away the spare, or else, if `from_batch`, the key that
     /// joined the batch last. The key's entry may have been handed out.
     #[inline]
     pub(super) fn take_one(&self, from_batch: bool) -> Option<Key> {
-        if let Some(key) = key_of(self.spare.key.load(Ordering::Acquire)) {
-            self.spare.key.store(ASKED, Ordering::Release);
+        if let Some(key) = key_of(self.spare.load(Ordering::Acquire)) {
+            self.spare.store(ASKED, Ordering::Release);
             return Some(key);
         }
         if !from_batch {
             return None;
         }
         // Without the lock, as a guess.
-        self.batch.len.load(Ordering::Relaxed).checked_sub(KEPT + 1)?;
+        self.batch_len.load(Ordering::Relaxed).checked_sub(KEPT + 1)?;
         // The shard's lock is not held for longer because a dropping thread was preempted.
-        let keys = self.batch.keys.try_lock()?;
-        let last = self.batch.len.load(Ordering::Relaxed).checked_sub(KEPT + 1)? + KEPT;
-        self.batch.len.store(last, Ordering::Relaxed);
+        let keys = self.batch.try_lock()?;
+        let last = self.batch_len.load(Ordering::Relaxed).checked_sub(KEPT + 1)? + KEPT;
+        self.batch_len.store(last, Ordering::Relaxed);
         Some(keys[last])
     }
 
-    /// For a thread with the shard's lock: takes all keys away, and returns them with `another`. After this the turner need
-    /// not come any more.
-    pub(super) fn take_all(&self, another: Option<Key>) -> [Option<Key>; ALL] {
+    /// For a thread with the shard's lock: takes all keys away, and returns them with `another`, if there is any. After this the
+    /// turner need not come any more.
+    pub(super) fn take_all(&self, another: Option<Key>) -> Option<[Option<Key>; ALL]> {
         let mut all = [None; ALL];
-        if self.clear_by() != Nanos::MAX {
-            let keys = self.batch.keys.lock();
-            for (copy, &key) in all.iter_mut().zip(&keys[..self.batch.len.load(Ordering::Relaxed)]) {
+        let has_batch = self.clear_by() != Nanos::MAX;
+        if has_batch {
+            let keys = self.batch.lock();
+            for (copy, &key) in all.iter_mut().zip(&keys[..self.batch_len.load(Ordering::Relaxed)]) {
                 *copy = Some(key);
             }
-            self.batch.len.store(0, Ordering::Relaxed);
-            self.batch.clear_by.store(u64::MAX, Ordering::Relaxed);
+            self.batch_len.store(0, Ordering::Relaxed);
+            self.clear_by.store(u64::MAX, Ordering::Relaxed);
         }
         // The spare comes after that. It is a swap even if no key is here: so a thread that leaves a key later sees that
         // the turner need not come any more, and asks it to come.
-        all[BATCH_LEN] = key_of(self.spare.key.swap(EMPTY, Ordering::AcqRel));
+        all[BATCH_LEN] = key_of(self.spare.swap(EMPTY, Ordering::AcqRel));
         all[BATCH_LEN + 1] = another;
-        all
+        let is_empty = !has_batch && all[BATCH_LEN..] == [None; OTHERS];
+        if is_empty { None } else { Some(all) }
     }
 
     /// Calls `read` with all keys that are here, for a thread with the shard's lock that counts. Some of their entries may
     /// have been handed out.
     pub(super) fn with_keys<R>(&self, read: impl FnOnce(&[Key]) -> R) -> R {
-        let keys = self.batch.keys.lock();
-        let mut all = keys[..self.batch.len.load(Ordering::Relaxed)].to_vec();
-        all.extend(key_of(self.spare.key.load(Ordering::Acquire)));
+        let keys = self.batch.lock();
+        let mut all = keys[..self.batch_len.load(Ordering::Relaxed)].to_vec();
+        all.extend(key_of(self.spare.load(Ordering::Acquire)));
         read(&all)
     }
 }
 
 /// The wakers of leftovers that were cleared. They are dropped with this, which must happen after the lock is released.
 #[must_use = "the wakers are dropped with this: release the lock first"]
-pub(super) struct LeftWakers(pub(super) [Option<Waker>; ALL]);
+pub(super) struct LeftWakers(pub(super) Option<[Option<Waker>; ALL]>);
 
 impl Drop for LeftWakers {
     fn drop(&mut self) {
         // They may belong to other tasks, and may panic.
-        self.0.iter_mut().for_each(|waker| drop_stranger(waker.take()));
+        self.0.iter_mut().flatten().for_each(|waker| drop_stranger(waker.take()));
     }
 }

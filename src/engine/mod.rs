@@ -23,11 +23,13 @@
 //! | `leftovers` | entries of dropped timers, which the next timer reuses, or which are taken out together |
 //! | `turn` | a turn of all shards, the driver's task, the end of a wheel |
 //! | `alarm` | when the next turn is |
+//! | `many_wheels` | notices a thread that turns many wheels |
 //! | `park_timer` | the timer in the runtime's park that calls for a turn; Linux's is in `platform::linux` |
 //! | `watchdog` | a thread that notices that nobody turned a wheel |
 
 pub(crate) mod alarm;
 mod leftovers;
+mod many_wheels;
 pub(crate) mod max_pending;
 mod park_timer;
 pub(crate) mod shard;

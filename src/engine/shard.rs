@@ -11,6 +11,7 @@
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ const AGE: u32 = YOUNG / 8;
 
 /// The shard remembers the time of its last turn that came so late.
 const HELD_UP: Duration = Duration::from_millis(500);
+
+/// The time that a shard has reached when it has ended. It covers every deadline, so that each waiting future finds the end. No
+/// clock comes to it.
+const END: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -65,45 +70,18 @@ struct Published {
     /// No bucket comes up before this time. It may be too early, because cancelling does not
     /// raise it. Relaxed everywhere: fences order it against the next turn, see `alarm`.
     next_expiration: AtomicU64,
-    /// When a turn last had something to do here. Deadlines up to this time have been reached. After the end all have.
-    reached: Watermark,
-    /// Entries with deadlines up to this time have left the hierarchy. This never ends.
-    handed_out: Watermark,
+    /// When a turn last had something to do here. Deadlines up to this time have been reached; after the end, which is
+    /// [`END`], all have. Release and acquire, as the next: a thread that finds a deadline reached sees what the turner did
+    /// before.
+    reached: AtomicU64,
+    /// Entries with deadlines up to this time have left the hierarchy.
+    handed_out: AtomicU64,
     /// When a turn came more than [`HELD_UP`] after it was due here; zero if none did. Relaxed: see
     /// [`last_late_turn`](Shard::last_late_turn).
     late_turn: AtomicU64,
     /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
     /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
     old_before: AtomicU64,
-}
-
-/// It covers the deadlines up to a time. Release and acquire: a thread that finds a deadline covered sees what
-/// the turner did before.
-#[derive(Debug, Default)]
-struct Watermark(AtomicU64);
-
-impl Watermark {
-    /// The value after the end. It covers every deadline, so that each waiting future finds the end. No clock comes to it.
-    const END: u64 = u64::MAX;
-
-    #[inline]
-    fn covers(&self, deadline: Nanos) -> bool {
-        self.0.load(Ordering::Acquire) >= deadline.0
-    }
-
-    fn set(&self, time: u64) {
-        self.0.store(time, Ordering::Release);
-    }
-
-    /// For a thread with the shard's lock. It stays if the clock seems to go back.
-    fn raise(&self, time: Nanos) {
-        self.set(time.0.max(self.0.load(Ordering::Relaxed)));
-    }
-
-    #[inline]
-    fn has_ended(&self) -> bool {
-        self.0.load(Ordering::Acquire) == Self::END
-    }
 }
 
 impl Shard {
@@ -284,19 +262,19 @@ impl Shard {
     /// happened to the entry. It takes one load.
     #[inline]
     pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
-        self.published.reached.covers(deadline)
+        self.published.reached.load(Ordering::Acquire) >= deadline.0
     }
 
     /// Whether entries with this deadline have left the hierarchy.
     #[inline]
     fn has_handed_out(&self, deadline: Nanos) -> bool {
-        self.published.handed_out.covers(deadline)
+        self.published.handed_out.load(Ordering::Acquire) >= deadline.0
     }
 
     /// Whether the shard has ended. Takes no lock.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.published.reached.has_ended()
+        self.published.reached.load(Ordering::Acquire) == END
     }
 
     /// When this shard was last turned so late that its timers' tasks were woken long after their deadlines; zero if
@@ -426,12 +404,12 @@ impl Shard {
 
     /// Takes the entries of all leftovers out, and that of `another`.
     fn clear_leftovers(&self, state: &mut State, another: Option<Key>) -> LeftWakers {
-        let wakers = LeftWakers(state.hierarchy.cancel_all(self.leftovers.take_all(another)));
-        state.cancelled += wakers.0.iter().flatten().count() as u64;
+        let wakers = self.leftovers.take_all(another).map(|keys| state.hierarchy.cancel_all(keys));
+        state.cancelled += wakers.iter().flatten().flatten().count() as u64;
         if state.hierarchy.len() < CROWD {
             self.published.old_before.store(0, Ordering::Relaxed);
         }
-        wakers
+        LeftWakers(wakers)
     }
 
     fn give_back(&self, permits: usize) {
@@ -492,8 +470,9 @@ impl Shard {
                 let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
                 next_expiration.store(next.0, Ordering::Relaxed);
             }
-            reached.raise(now);
-            handed_out.set(state.hierarchy.handed_out_through().0);
+            // It stays if the clock seems to go back.
+            reached.store(now.0.max(reached.load(Ordering::Relaxed)), Ordering::Release);
+            handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
         }
         drop(state);
         drop(lateness);
@@ -510,7 +489,7 @@ impl Shard {
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
         // Before the entries are taken out, so that timers find the end even if that panics.
         self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
-        self.published.reached.set(Watermark::END);
+        self.published.reached.store(END, Ordering::Release);
         self.alarm.counters.shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
@@ -567,7 +546,8 @@ impl Drop for Shard {
         let left_wakers = self.clear_leftovers(&mut state, None);
         drop(state);
         drop(left_wakers);
-        self.alarm.release_shard();
+        // It ends with the last shard.
+        self.alarm.driver.wake();
     }
 }
 
@@ -578,28 +558,22 @@ pub(crate) fn shard_of_this_thread(shards: usize) -> usize {
     if shards == 1 {
         return 0;
     }
-    let number = match worker_index() {
-        Some(number) if number > 0 => number,
-        index => number_of(index),
-    };
+    let number = worker_index().filter(|&index| index > 0).unwrap_or_else(number_of_this_thread);
     // By default there are as many shards as workers, so most calls need no division, which takes long.
     if number < shards { number } else { number % shards }
 }
 
-/// A number for a thread that is a worker 0, or that has no index. It is the same at each call with the same index.
+/// A number for a thread that has no index, or the index 0, which it keeps. It is 0 for the first worker of a runtime.
 ///
 /// tokio gives the index 0 to each thread in the `block_on` of a current-thread runtime too. A program may have such a thread
 /// for each core, and one wheel.
-fn number_of(index: Option<usize>) -> usize {
-    use std::sync::atomic::AtomicUsize;
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static OF_OTHER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
-        static OF_WORKER_0: Option<usize> = Handle::try_current()
-            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
-            .then_some(0);
-    }
+fn number_of_this_thread() -> usize {
+    static NEXT: StdAtomicUsize = StdAtomicUsize::new(0);
+    thread_local!(static NUMBER: usize = {
+        let is_multi_thread = |runtime: Handle| runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        let is_worker = worker_index().is_some() && Handle::try_current().is_ok_and(is_multi_thread);
+        if is_worker { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) }
+    });
     // A thread that is about to end has no number any more.
-    let of_worker = index.and_then(|_| OF_WORKER_0.try_with(|&number| number).ok().flatten());
-    of_worker.unwrap_or_else(|| OF_OTHER.try_with(|&number| number).unwrap_or(0))
+    NUMBER.try_with(|&number| number).unwrap_or(0)
 }

@@ -39,15 +39,16 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex as StdMutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, LONGEST_SHORT_TICK};
+use super::many_wheels;
 use super::park_timer::ParkTimer;
 use super::shard::Shard;
 use crate::platform::clock::{Clock, stopwatch};
-use crate::platform::sync::{Mutex, lock};
+use crate::platform::sync::{Mutex, lock, lock_hidden};
 use crate::platform::wakers::contained;
 use crate::telemetry::counters::Counters;
 use crate::wheel::{Nanos, Progress, Resolution};
@@ -69,7 +70,8 @@ pub(crate) struct Turner {
     first: AtomicUsize,
     pub(crate) alarm: Arc<Alarm>,
     clock: Clock,
-    resolution: Resolution,
+    /// The millisecond of the last turn.
+    last_milli: AtomicU64,
     /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
     stalled_since: AtomicU64,
     /// Empty between two turns. It is kept for its memory.
@@ -100,18 +102,13 @@ pub(super) enum AllShards {
 }
 
 impl Turner {
-    pub(crate) fn new(
-        shards: &[Arc<Shard>],
-        alarm: Arc<Alarm>,
-        clock: Clock,
-        resolution: Resolution,
-    ) -> Self {
+    pub(crate) fn new(shards: &[Arc<Shard>], alarm: Arc<Alarm>, clock: Clock) -> Self {
         Self {
             shards: shards.iter().map(Arc::downgrade).collect(),
             first: AtomicUsize::new(0),
             alarm,
             clock,
-            resolution,
+            last_milli: AtomicU64::new(0),
             stalled_since: AtomicU64::new(u64::MAX),
             expired: Mutex::new(Vec::new()),
             guest: StdMutex::default(),
@@ -121,7 +118,7 @@ impl Turner {
     /// Has the driver's task keep `guest`, even after the wheel's end, and drop it when the runtime drops the task. Gives
     /// it back if that has happened.
     pub(crate) fn keep(&self, guest: Box<dyn fmt::Debug + Send>) -> Option<Box<dyn fmt::Debug + Send>> {
-        let mut place = self.guest();
+        let mut place = lock_hidden(&self.guest);
         if matches!(*place, Guest::Gone) {
             return Some(guest);
         }
@@ -131,13 +128,11 @@ impl Turner {
 
     /// Takes out what the driver's task keeps; `None` if the runtime has dropped it. The task of an ended wheel then ends.
     pub(crate) fn take_guest(&self) -> Option<Box<dyn fmt::Debug + Send>> {
-        let Guest::Here(guest) = std::mem::replace(&mut *self.guest(), Guest::Gone) else { return None };
+        let Guest::Here(guest) = std::mem::replace(&mut *lock_hidden(&self.guest), Guest::Gone) else {
+            return None;
+        };
         self.alarm.driver.wake();
         Some(guest)
-    }
-
-    fn guest(&self) -> std::sync::MutexGuard<'_, Guest> {
-        self.guest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the park of the current runtime, which has so many workers, turn the wheel. Returns the driver's task, which the
@@ -147,7 +142,7 @@ impl Turner {
     /// As tokio does, if the runtime lacks the I/O driver or the timers that are needed.
     #[track_caller]
     pub(crate) fn begin(self: &Arc<Self>, workers: usize) -> Driver {
-        let (tick, counters) = (self.resolution.tick(), &self.alarm.counters);
+        let (tick, counters) = (self.alarm.resolution.tick(), &self.alarm.counters);
         let timer = ParkTimer::of_current_runtime(&self.clock, tick, counters, self.clone().into());
         self.alarm.begin(timer, workers);
         // After this turn inserters set the timers themselves, even before the task is first polled.
@@ -178,12 +173,16 @@ impl Turner {
                 self.end();
                 break;
             }
+            many_wheels::note(now, &self.last_milli);
             let pace = *pace.get_or_insert_with(|| Pace::of_this_turn(due, alarm.not_before()));
             let due = due.unwrap_or(now).min(now);
             self.note_stall(due, now);
             // Where the clock may jump no timer is armed whose deadline has passed.
-            let longest_wait =
-                if self.clock.may_jump() { Nanos::MAX } else { pace.longest_wait(due, now, self.resolution) };
+            let longest_wait = if self.clock.may_jump() {
+                Nanos::MAX
+            } else {
+                pace.longest_wait(due, now, alarm.resolution)
+            };
             match self.turn_shards(now, longest_wait, &mut budget, &mut expired) {
                 // The thread that ended the last shard has woken the driver's task.
                 AllShards::Ended => break,
@@ -196,7 +195,7 @@ impl Turner {
                     let (at, not_before) = if self.clock.is_pausable {
                         (plan.first, Nanos::ZERO)
                     } else {
-                        (plan.at, pace.next_not_before(now, budget.fired, self.resolution))
+                        (plan.at, pace.next_not_before(now, budget.fired, alarm.resolution))
                     };
                     let will_not_call = alarm.set_next_turn(at, not_before);
                     // The next turn is published before the shards are checked; see `alarm`. A timer that came meanwhile and
@@ -240,7 +239,7 @@ impl Turner {
                 }
             }
             if !shard.has_ended() {
-                plan = plan.with(shard.next_expiration(), self.resolution);
+                plan = plan.with(shard.next_expiration(), self.alarm.resolution);
                 clear_by = clear_by.min(shard.clear_by());
                 all_ended = false;
             }
@@ -329,7 +328,7 @@ impl Future for Driver {
         // A task that only keeps its guest needs none of the runtime's timers.
         turner.alarm.end();
         turner.alarm.driver.register(cx.waker());
-        if matches!(*turner.guest(), Guest::Here(_)) { Poll::Pending } else { Poll::Ready(()) }
+        if matches!(*lock_hidden(&turner.guest), Guest::Here(_)) { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -337,7 +336,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.end();
         self.turner.alarm.end();
-        let guest = std::mem::replace(&mut *self.turner.guest(), Guest::Gone);
+        let guest = std::mem::replace(&mut *lock_hidden(&self.turner.guest), Guest::Gone);
         drop(guest);
     }
 }
@@ -415,8 +414,6 @@ pub(super) enum Pace {
 impl Pace {
     /// A wheel is busy after a turn that has handed out so many timers for each tick that it covered.
     pub(super) const BUSY: usize = 32;
-    /// A wheel with a longer tick is turned seldom enough.
-    const LONGEST_TICK: Duration = Duration::from_millis(1);
 
     /// The pace of a turn that was due since `due`, where the turn before has left `not_before`.
     pub(super) fn of_this_turn(due: Option<Nanos>, not_before: Nanos) -> Self {
@@ -440,7 +437,7 @@ impl Pace {
     /// For a turn at `now` that has handed out `fired` timers: the time before which there need be no other turn. Zero if
     /// the wheel is not busy.
     pub(super) fn next_not_before(self, now: Nanos, fired: usize, resolution: Resolution) -> Nanos {
-        if fired < Self::BUSY * usize::from(self.ticks()) || resolution.tick() > Self::LONGEST_TICK {
+        if fired < Self::BUSY * usize::from(self.ticks()) || resolution.tick() > LONGEST_SHORT_TICK {
             return Nanos::ZERO;
         }
         // A time on a border belongs to the ticks that end there, and they are over.

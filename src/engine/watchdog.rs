@@ -221,9 +221,7 @@ impl Watchdog {
         while !state.wheels.is_empty() {
             let (now, at) = (now(), Nanos(self.next_look.load(Ordering::Relaxed)));
             state = if at <= now {
-                let late = self.look(&state, now);
-                drop(state);
-                late.iter().for_each(|wheel| wheel.wake_a_worker());
+                self.look(state, now);
                 self.lock()
             } else if let Some(timer) = &self.timer {
                 drop(state);
@@ -246,16 +244,14 @@ impl Watchdog {
         if self.is_mine() {
             let state = self.lock();
             if state.has_thread && state.wheels.len() == 1 {
-                let late = self.look(&state, now());
-                drop(state);
-                late.iter().for_each(|wheel| wheel.wake_a_worker());
+                self.look(state, now());
             }
         }
     }
 
-    /// Looks at all wheels, and plans the next look. Returns the wheels whose turns are late, of each of which the caller has
-    /// to wake a worker, under no lock.
-    fn look(&self, state: &State, now: Nanos) -> Vec<Arc<dyn Watched>> {
+    /// Looks at all wheels, and plans the next look. Wakes a worker of each wheel whose turn is late, after it has released the
+    /// lock.
+    fn look(&self, state: MutexGuard<'_, State>, now: Nanos) {
         self.next_look.store(u64::MAX, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let mut next = Nanos::MAX;
@@ -271,8 +267,9 @@ impl Watchdog {
                 None => {}
             }
         }
-        self.wake_thread_by(state, next);
-        late
+        self.wake_thread_by(&state, next);
+        drop(state);
+        late.iter().for_each(|wheel| wheel.wake_a_worker());
     }
 }
 
@@ -384,10 +381,7 @@ mod tests {
         let (wheel, watch, is_woken) = wheel(watchdog);
         let now = now();
         expect_at(&wheel, &watch, now.before(LATE));
-        let look = |now| {
-            let late = watchdog.look(&watchdog.lock(), now);
-            late.iter().for_each(|wheel| wheel.wake_a_worker());
-        };
+        let look = |now| watchdog.look(watchdog.lock(), now);
         look(now);
         assert_eq!((next_look(watchdog), is_woken.try_recv()), (now.after(PAUSE), Ok(())));
         look(now.after(PAUSE));

@@ -105,7 +105,7 @@ impl Timer for TimingWheel {
     /// Moves a sleep of any wheel, as [`Sleep::reset`] does. A sleep of another timer is replaced by a sleep of this wheel.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<SureSleep>() {
-            Some(mut ours) => Pin::new(ours.moved()).reset(new_deadline.into()),
+            Some(mut ours) => ours.move_by(|sleep| Pin::new(sleep).reset(new_deadline.into())),
             None => *sleep = Timer::sleep_until(self, new_deadline),
         }
     }

@@ -64,11 +64,12 @@
 //! for each timer that fired since the last scrape. Timers that were cancelled add none. If millions fire between two
 //! scrapes, call `record` and the exporter's `run_upkeep` more often than it is scraped.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::handle::TimingWheel;
+use crate::platform::sync::lock_hidden;
 use crate::telemetry::histogram::Histogram;
 use crate::telemetry::stats::Stats;
 
@@ -157,7 +158,7 @@ impl WheelMetrics {
     /// Never, if the recorder does not.
     pub fn record(&self) {
         // Locked before the statistics are taken, so that these are never older than the last.
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock_hidden(&self.told);
         let stats = self.wheel.stats();
         let wheel = || ("wheel", self.wheel.name().to_owned());
         let since = stats.since(&told);

@@ -93,9 +93,9 @@ impl Parts {
     }
 
     fn with(clock: Clock, shards: usize) -> Self {
-        let alarm = Arc::new(Alarm::new(clock.clone(), shards, Counters::of("model".into())));
+        let alarm = Arc::new(Alarm::new(clock.clone(), resolution(), Counters::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock.clone(), None)).collect();
-        let turner = Arc::new(Turner::new(&shards, alarm.clone(), clock, resolution()));
+        let turner = Arc::new(Turner::new(&shards, alarm.clone(), clock));
         let driver = Driver { turner: turner.clone() };
         Self { shards, turner, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
     }
@@ -108,7 +108,7 @@ fn wheel(shards: Box<[Arc<Shard>]>, turner: Arc<Turner>) -> TimingWheel {
 }
 
 fn lone_alarm() -> Arc<Alarm> {
-    Arc::new(Alarm::new(Clock::that_pauses(false), 1, Counters::of("model".into())))
+    Arc::new(Alarm::new(Clock::that_pauses(false), resolution(), Counters::of("model".into())))
 }
 
 /// A single shard. The model plays its turner.
@@ -123,7 +123,7 @@ fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<MaxPending>>) -> 
 
 /// Ends a single shard as its wheel does, and returns how many timers were pending.
 fn end(shard: &Arc<Shard>) -> usize {
-    Turner::new(std::slice::from_ref(shard), lone_alarm(), shard.clock.clone(), resolution()).end()
+    Turner::new(std::slice::from_ref(shard), lone_alarm(), shard.clock.clone()).end()
 }
 
 /// Adds a timer that is not due.

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Id, RuntimeFlavor, worker_index};
 use tokio::time::Instant;
 
+use crate::platform::sync::lock_hidden;
 use crate::wheel::Nanos;
 
 /// 30 years. Longer sleeps and periods in `timingwheel::time`, and longer times to an interval's reset, count as this
@@ -164,13 +165,9 @@ impl Home {
             // A thread that is about to end can enter none.
             Err(error) => !error.is_thread_local_destroyed(),
         };
-        let runtime = if is_elsewhere { self.lock().clone() } else { None };
+        let runtime = if is_elsewhere { lock_hidden(&self.runtime).clone() } else { None };
         let _context = runtime.as_ref().map(Handle::enter);
         read()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Handle>> {
-        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -192,7 +189,7 @@ impl Clock {
 
     /// Lets go of the runtime.
     pub(crate) fn end(&self) {
-        let runtime = self.runtime.as_ref().and_then(|home| home.lock().take());
+        let runtime = self.runtime.as_ref().and_then(|home| lock_hidden(&home.runtime).take());
         drop(runtime);
     }
 

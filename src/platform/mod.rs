@@ -17,10 +17,16 @@ pub(crate) mod linux {
     pub(crate) const HAS_TIMERFDS: bool = false;
 
     #[derive(Debug)]
-    pub(crate) enum TimerFd {}
+    pub(crate) enum NoTimer {}
+    pub(crate) type TimerFd = NoTimer;
+    pub(crate) type SleepFd = NoTimer;
 
-    impl TimerFd {
+    impl NoTimer {
         pub(crate) fn in_current_runtime(_waker: Waker) -> io::Result<Self> {
+            Self::new()
+        }
+
+        pub(crate) fn new() -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
@@ -33,19 +39,6 @@ pub(crate) mod linux {
         }
 
         pub(crate) fn is_mine(&self) -> bool {
-            match *self {}
-        }
-    }
-
-    #[derive(Debug)]
-    pub(crate) enum SleepFd {}
-
-    impl SleepFd {
-        pub(crate) fn new() -> io::Result<Self> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        pub(crate) fn set(&self, _delay: Duration) {
             match *self {}
         }
 

@@ -1,9 +1,11 @@
 //! The lock of a shard, and of its batch of leftovers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+use super::sync::lock;
 
 pub(crate) type ShortLockGuard<'a, T> = SpinMutexGuard<'a, T>;
 
@@ -75,10 +77,6 @@ impl<T> ShortLock<T> {
             if self.lock.is_locked() { None } else { try_lock(self) }
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

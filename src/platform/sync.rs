@@ -1,6 +1,6 @@
 //! Locks and atomics of the concurrent part. Models have others, from `in_models`.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, OnceLock, PoisonError};
 
 #[cfg(all(test, loom))]
 mod in_models;
@@ -21,7 +21,12 @@ pub(crate) use {
 /// Locks `mutex`, even if a thread has panicked under it: no user's code runs under our locks, so a panic leaves nothing
 /// half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same for a mutex that is std's in models too, and so is hidden from them.
+pub(crate) fn lock_hidden<T>(mutex: &StdMutex<T>) -> StdMutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A value for each process. A child by `fork` gets one of its own, because its parent's locks may be held by threads that the

@@ -5,12 +5,12 @@
 //! refused, or that the system gave no watchdog, and the driver's task reports it.
 
 use std::io;
+use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::platform::clock::stopwatch;
-use crate::platform::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::platform::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, lock_hidden};
 #[cfg(feature = "tracing")]
 use crate::platform::wakers::contained;
 use crate::telemetry::histogram::Histogram;
@@ -103,7 +103,7 @@ impl Counters {
 
     /// The system did not give what the wheel asked for. The driver's task reports it.
     pub(crate) fn not_given(&self, what: &'static str, error: io::Error) {
-        std_lock(&self.not_given).push((what, error));
+        lock_hidden(&self.not_given).push((what, error));
     }
 
     /// For the driver's task, while it holds no lock: reports what other threads have noted.
@@ -113,7 +113,7 @@ impl Counters {
             let refused = self.refused.total();
             send!(warn, self, refused, "a timing wheel is full and refuses a timer");
         }
-        let not_given = std::mem::take(&mut *std_lock(&self.not_given));
+        let not_given = std::mem::take(&mut *lock_hidden(&self.not_given));
         for (what, error) in &not_given {
             let error: &dyn std::error::Error = error;
             send!(warn, self, what, error, "a timing wheel goes on without what the system refused");
@@ -170,18 +170,13 @@ impl Count {
             return None;
         }
         let now = stopwatch();
-        let mut reported = std_lock(&self.reported);
+        let mut reported = lock_hidden(&self.reported);
         let is_time = reported.is_none_or(|last| now.saturating_duration_since(last) >= SELDOM);
         if is_time {
             *reported = Some(now);
         }
         is_time.then_some(total)
     }
-}
-
-/// Hidden from models: the models run no subscribers.
-fn std_lock<T>(mutex: &StdMutex<T>) -> StdMutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, feature = "tracing", not(loom)))]

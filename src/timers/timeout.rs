@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::FusedFuture;
 use pin_project_lite::pin_project;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::task::coop;
 use tokio::time::{self, Instant};
 
@@ -112,15 +112,6 @@ enum State {
     Returned,
 }
 
-impl State {
-    /// The deadline is another now.
-    const fn moved(&mut self) {
-        if matches!(self, Self::Elapsed) {
-            *self = Self::Waiting;
-        }
-    }
-}
-
 impl<F> Timeout<F> {
     pub(crate) fn new(deadline: Sleep, future: impl IntoFuture<IntoFuture = F>) -> Self
     where
@@ -208,17 +199,22 @@ impl<F> Timeout<F> {
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.project();
-        Pin::new(this.deadline.moved()).reset(deadline);
-        this.state.moved();
+        self.move_by(|sleep| Pin::new(sleep).reset(deadline));
     }
 
     /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](crate::Sleep::deadline) it never comes.
     pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
+        self.move_by(|sleep| sleep.reset_after(after));
+    }
+
+    fn move_by(self: Pin<&mut Self>, to_move: impl FnOnce(&mut Sleep)) {
         let this = self.project();
-        this.deadline.moved().reset_after(after);
-        this.state.moved();
+        if *this.state == State::Elapsed {
+            *this.state = State::Waiting;
+        }
+        // Last, as a waker may panic there.
+        this.deadline.move_by(to_move);
     }
 }
 
@@ -293,6 +289,7 @@ pub(crate) struct SureSleep {
 
 struct ByTokio {
     sleep: Pin<Box<time::Sleep>>,
+    runtime: Id,
     waker: Waker,
 }
 
@@ -301,15 +298,17 @@ impl SureSleep {
         Self { sleep, by_tokio: None }
     }
 
-    /// The sleep, whose deadline the caller moves. A task that waits by tokio's timer is woken, so that it asks the wheel.
-    pub(crate) fn moved(&mut self) -> &mut Sleep {
-        if let Some(by_tokio) = self.by_tokio.take() {
-            by_tokio.waker.wake();
+    /// Moves the deadline. A task that waits by tokio's timer is woken, so that it asks the wheel.
+    pub(crate) fn move_by(&mut self, to_move: impl FnOnce(&mut Sleep)) {
+        let by_tokio = self.by_tokio.take();
+        to_move(&mut self.sleep);
+        // Last, as it may panic.
+        if let Some(ByTokio { waker, .. }) = by_tokio.map(|by_tokio| *by_tokio) {
+            waker.wake();
         }
-        &mut self.sleep
     }
 
-    /// As [`moved`](Self::moved), within a poll of the task that waits, which need not be woken.
+    /// The sleep, whose deadline the caller moves within a poll of the task that waits, which need not be woken.
     pub(crate) fn moved_in_poll(&mut self) -> &mut Sleep {
         self.by_tokio = None;
         &mut self.sleep
@@ -343,21 +342,30 @@ impl SureSleep {
     #[cold]
     #[track_caller]
     fn begin_by_tokio(&mut self, error: Error) -> &mut ByTokio {
-        if Handle::try_current().is_err() {
+        let Ok(current) = Handle::try_current() else {
             panic!(
                 "a time limit on the wheel `{}` cannot wait: {error}; and tokio has no timer for it, because this thread \
                  is not within a tokio runtime",
                 self.sleep.shard().wheel_name()
-            );
-        }
+            )
+        };
         // Not in a closure, in which a panic of tokio's would not name the caller.
         let sleep = Box::pin(time::sleep_until(self.sleep.deadline()));
-        self.by_tokio.insert(Box::new(ByTokio { sleep, waker: Waker::noop().clone() }))
+        let (runtime, waker) = (current.id(), Waker::noop().clone());
+        self.by_tokio.insert(Box::new(ByTokio { sleep, runtime, waker }))
     }
 }
 
 impl ByTokio {
+    #[track_caller]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Ok(current) = Handle::try_current()
+            && current.id() != self.runtime
+        {
+            // The task has moved. The runtime that it has left may have ended, and then to poll its timer would panic.
+            self.runtime = current.id();
+            self.sleep.set(time::sleep_until(self.sleep.deadline()));
+        }
         self.waker.clone_from(cx.waker());
         pin!(coop::unconstrained(self.sleep.as_mut())).poll(cx)
     }

@@ -233,3 +233,41 @@ fn on_a_plain_thread_a_timeout_that_its_wheel_cannot_run_panics_with_the_wheels_
         }
     }
 }
+
+/// By one of tokio's timers, because the wheel is full.
+async fn is_pending_by_tokio(call: std::pin::Pin<&mut timingwheel::Timeout<future::Pending<()>>>) {
+    let mut call = task::spawn(call);
+    assert_pending!(call.poll());
+}
+
+#[test]
+fn a_timeout_that_its_wheel_cannot_run_outlives_each_runtime_that_its_task_has_left() {
+    let (home, visited) = (runtime(1), runtime(1));
+    let wheel = {
+        let _entered = home.enter();
+        TimingWheel::builder().max_pending(0).build().unwrap()
+    };
+    let start = Instant::now();
+    let mut call = pin!(wheel.timeout(ms(50), future::pending::<()>()));
+    visited.block_on(is_pending_by_tokio(call.as_mut()));
+    drop(visited);
+    assert!(home.block_on(call).is_err());
+    assert!(start.elapsed() >= ms(50));
+}
+
+#[tokio::test]
+async fn a_timeout_that_waits_by_tokios_timer_is_moved_though_its_waker_panics() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("as it is woken");
+        }
+    }
+    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    let mut call = pin!(wheel.timeout(ms(50), future::pending::<()>()));
+    let waker = Arc::new(Panics).into();
+    assert_pending!(call.as_mut().poll(&mut std::task::Context::from_waker(&waker)));
+    let to = Instant::now() + DAY;
+    assert!(panic_in(|| call.as_mut().reset(to)).is_some());
+    assert_eq!(call.deadline(), to);
+}

@@ -19,14 +19,14 @@ use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 /// A clock that cannot be paused.
 pub(super) const CLOCK: Clock = Clock::that_pauses(false);
 
-fn alarm(clock: Clock, shards: usize) -> Arc<Alarm> {
-    Arc::new(Alarm::new(clock, shards, Counters::of("alone".into())))
+fn alarm(clock: Clock, resolution: Resolution) -> Arc<Alarm> {
+    Arc::new(Alarm::new(clock, resolution, Counters::of("alone".into())))
 }
 
 /// Shard `number.0` of `number.1`.
 pub(super) fn shard(number: (usize, usize), tick: Duration, slots: usize) -> Shard {
     let tick = Resolution::new(tick).expect("not zero");
-    Shard::new(number, Hierarchy::new(tick, slots), CLOCK, alarm(CLOCK, 1), None)
+    Shard::new(number, Hierarchy::new(tick, slots), CLOCK, alarm(CLOCK, tick), None)
 }
 
 /// Adds an entry.

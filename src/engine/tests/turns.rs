@@ -51,13 +51,13 @@ struct Rig {
 
 /// Shards, and the turner that turns them.
 fn shards(clock: Clock, count: usize, resolution: Resolution, slots: usize) -> (Vec<Arc<Shard>>, Turner) {
-    let alarm = alarm(clock.clone(), count);
+    let alarm = alarm(clock.clone(), resolution);
     let shard = |number| {
         let hierarchy = Hierarchy::new(resolution, slots);
         Arc::new(Shard::new((number, count), hierarchy, clock.clone(), alarm.clone(), None))
     };
     let shards: Vec<_> = (0..count).map(shard).collect();
-    let turner = Turner::new(&shards, alarm, clock, resolution);
+    let turner = Turner::new(&shards, alarm, clock);
     (shards, turner)
 }
 
@@ -258,7 +258,8 @@ fn alarm_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
         let end = Nanos(now.after(MILLI).0.next_multiple_of(2_000_000));
         let deadline = end.before(MILLI / 10);
         register(&shard, now, std::iter::repeat_n(now.before(MILLI), fired).chain([deadline]));
-        turner.turn();
+        // On a thread that turns no other wheel.
+        thread::scope(|scope| _ = scope.spawn(|| turner.turn()));
         // Otherwise the test was held up.
         if CLOCK.now() < deadline && end.before(MILLI * 2) <= now {
             return (alarm.turn_due().expect("a timer is left"), deadline, end);
@@ -272,6 +273,22 @@ fn after_a_turn_that_has_handed_out_many_the_next_is_at_the_end_of_a_second_tick
     assert_eq!((alarm, alarm > deadline), (end, true));
     let (alarm, deadline, _) = alarm_after_a_turn(31);
     assert_eq!(alarm, deadline);
+}
+
+#[test]
+fn a_thread_that_turns_many_wheels_sets_their_next_turns_to_the_ends_of_ticks() {
+    let ticks = Resolution::new(MILLI).expect("not zero");
+    let is_at_an_end = |_| {
+        let (shard, turner) = one_shard(CLOCK);
+        let now = CLOCK.now();
+        let deadline = ticks.end_of_tick(now.after(MILLI * 40)).after(MILLI / 3);
+        register(&shard, now, [deadline].into_iter());
+        turner.turn();
+        turner.alarm.turn_due() == Some(ticks.end_of_tick(deadline))
+    };
+    // Four in a millisecond are many, so a test that is held up takes more.
+    let are_at_ends: Vec<_> = (0..64).map(is_at_an_end).collect();
+    assert!(!are_at_ends[0] && are_at_ends.contains(&true), "{are_at_ends:?}");
 }
 
 /// The next turn would be taken for a late one, and counted as a stall.
