@@ -25,7 +25,9 @@ pub(super) type Name = (Option<i64>, Option<i64>, Option<String>);
 pub(super) fn name(which: &Which) -> Name {
     match which {
         Which::Id(id) => (Some(id.due_ms), Some(number(*id)), None),
-        Which::Key(key) => (None, None, Some(readable(key))),
+        // No timer has it, and none has a number below zero. The database takes no text with a zero.
+        Which::Key(key) if key.contains('\0') => (Some(0), Some(-1), None),
+        Which::Key(key) => (None, None, Some(key.clone())),
     }
 }
 
@@ -114,7 +116,13 @@ impl Inner {
             &column(&all, |(_, timer)| timer.is_over),
             &i32::try_from(plain).unwrap_or(i32::MAX),
         ];
-        for row in &self.connections.ask(&statement.replace("save_one", save_one), &parameters).await? {
+        let statement = statement.replace("save_one", save_one);
+        let rows = if timers.len() > 1 || plain > 0 {
+            self.connections.for_runner().ask(&statement, &parameters).await?
+        } else {
+            self.connections.ask(&statement, &parameters).await?
+        };
+        for row in &rows {
             let n: i64 = get(row, "n")?;
             let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| all.get(plain + n)) else {
                 continue;
@@ -203,7 +211,7 @@ impl Inner {
             return Ok(answers);
         }
         let statement = "select * from timingwheel.why_not(timingwheel.instance($1, $2), $3, $4, $5, $6)";
-        let row = self.connections.ask_one(statement, &parameters).await?;
+        let row = self.connections.for_runner().ask_one(statement, &parameters).await?;
         if !get::<bool>(&row, "alive")? {
             // The owner is lost, and its attempts with it.
             answers.fill(Begun::Lost);
@@ -250,7 +258,7 @@ impl Inner {
         let statement = "select * from timingwheel.timers \
             where shard = timingwheel.shard_of($2) and due_ms = $1 and number = $2 and first_ms = $3";
         let parameters: [&dyn Parameter; 3] = [&timer.due_ms, &number(timer.id), &timer.id.due_ms];
-        let rows = self.connections.ask(statement, &parameters).await?;
+        let rows = self.connections.for_runner().ask(statement, &parameters).await?;
         let found = rows.first().and_then(|row| self.readable(timer.id, standing(row)));
         Ok(found.map_or(Settled::Gone, |stored| Settled::Changed(Box::new(stored))))
     }

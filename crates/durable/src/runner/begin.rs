@@ -215,7 +215,7 @@ impl Runner {
             return self.give_back_for(attempt, Wait::Alone);
         }
         if let Some(series) = &attempt.stored.series
-            && let Err(error) = next_run::read(series)
+            && let Err(error) = next_run::read(&series.rule)
         {
             self.note_unreadable(&attempt.stored, error, wall);
             self.hand_over(&attempt.stored.kind);

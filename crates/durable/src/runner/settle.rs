@@ -317,7 +317,7 @@ impl Runner {
         let rule =
             |series: &Option<Series>| series.as_ref().map(|series| (series.rule.clone(), series.missed));
         if rule(&began.series) != rule(&stored.series) {
-            if stored.series.as_ref().is_none_or(|series| next_run::read(series).is_ok()) {
+            if stored.series.as_ref().is_none_or(|series| next_run::read(&series.rule).is_ok()) {
                 began.series.clone_from(&stored.series);
             } else {
                 settling.attempt.unreadable.clone_from(&stored.series);

@@ -297,8 +297,8 @@ pub struct Overdue {
     pub timer: Near,
     /// Which handler it is for.
     pub kind: String,
-    /// How it goes on.
-    pub series: Option<Series>,
+    /// The rule of its series.
+    pub rule: Option<String>,
     /// Whether an owner that lives has that handler.
     pub is_handled: bool,
     /// This owner has begun it.
