@@ -238,7 +238,6 @@ impl Durable {
         let calling = self.calling()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
         check_payload(&timer.payload).map_err(Error::Payload)?;
-        self.0.store.check(&timer)?;
         self.0.shared.note_kind(&timer.kind);
         let (reply, saved) = oneshot::channel();
         let (store, reply) = (self.0.store.clone(), (reply, calling));

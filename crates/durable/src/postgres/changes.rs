@@ -11,11 +11,10 @@ use super::connections::{Parameter, Sends};
 use super::convert::{
     attempts, column, columns_of, get, id, named, near, number, places, readable, standing, stored, unknown,
 };
-use super::{Inner, PostgresStore, Result};
+use super::{Inner, Result};
 use crate::id::{TimerId, millis};
 use crate::store::{
-    Begun, Change, Ended, Move, Near, NewTimer, Owner, Removal, Saved, Settled, State, Store, Taken, ToBegin,
-    Which,
+    Begun, Change, Ended, Move, Near, NewTimer, Owner, Removal, Saved, Settled, State, Taken, ToBegin, Which,
 };
 
 /// First due, number, key.
@@ -84,7 +83,6 @@ impl Inner {
     /// In one statement. If somebody holds one of the keys, a batch fails soon as
     /// [locked](super::PostgresError::is_locked), and has done nothing; one timer alone waits.
     pub(super) async fn save(self: &Arc<Self>, timers: Vec<NewTimer>) -> Result<Vec<Saved>> {
-        timers.iter().try_for_each(PostgresStore::check)?;
         let mut answers: Vec<Saved> = timers.iter().map(|timer| Saved::Stored(timer.id)).collect();
         // Those without a key come first, and are stored at once. All instances sort the others the same way, so that no two wait
         // for each other. Timers of one key keep their order.
@@ -239,7 +237,7 @@ impl Inner {
         let mut settled = Vec::with_capacity(ended.len());
         for (ended, answer) in ended.iter().zip(answers) {
             settled.push(match answer.unwrap_or(2) {
-                0 => Settled::Lost,
+                0 => Settled::Fenced,
                 1 => {
                     ended.change.put().into_iter().for_each(|put| self.note(put.timer));
                     Settled::Done

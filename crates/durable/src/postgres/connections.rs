@@ -139,6 +139,16 @@ fn address(config: &Config) -> String {
     format!("{hosts}/{database}")
 }
 
+fn unreached(address: &str, error: PoolError) -> PostgresError {
+    match error {
+        // The hook sets the limits of a new connection.
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            PostgresError::Unreached { address: address.to_owned(), error }
+        }
+        other => PostgresError::Setting(other.to_string()),
+    }
+}
+
 /// A connection, and the notifications on it.
 pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
 
@@ -230,10 +240,7 @@ impl Connections {
     }
 
     async fn get_from(&self, pool: &Pool) -> Result<Object> {
-        pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => PostgresError::Unreached { address: self.address.clone(), error },
-            other => PostgresError::Setting(other.to_string()),
-        })
+        pool.get().await.map_err(|error| unreached(&self.address, error))
     }
 
     pub(super) async fn listen(&self) -> Result<Listening> {
@@ -333,5 +340,24 @@ impl Inner {
             .for_runner()
             .ask(statement, &[parameters, &[&until as &dyn Parameter]].concat())
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_while_its_limits_are_set_is_one_that_was_not_reached() {
+        for hook in [false, true] {
+            let refused = tokio_postgres::connect("postgres://nobody@127.0.0.1:1/none", NoTls).await;
+            let error = refused.err().expect("nobody listens there");
+            let error =
+                if hook { PoolError::PostCreateHook(HookError::Backend(error)) } else { error.into() };
+            let told = unreached("there", error);
+            assert!(matches!(told, PostgresError::Unreached { .. }) && told.is_transient(), "{told:?}");
+        }
     }
 }

@@ -178,18 +178,6 @@ impl Store for PostgresStore {
         error.is_transient()
     }
 
-    fn check(timer: &NewTimer) -> Result<()> {
-        convert::text("a kind", &timer.kind)?;
-        convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
-        let unique = timer.id.unique;
-        if convert::number(timer.id) < 0 {
-            return Err(PostgresError::Text(format!(
-                "the number of a timer must be below 2^63, got {unique}"
-            )));
-        }
-        Ok(())
-    }
-
     all_calls! { in_sql }
 
     fn damaged(&self) -> u64 {

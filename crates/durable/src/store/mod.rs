@@ -68,17 +68,7 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Whether the store can take this timer at all. Saves of many callers go to the store together, so a timer that it can never
-    /// take has to be refused before.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    fn check(timer: &NewTimer) -> Result<(), Self::Error> {
-        let _ = timer;
-        Ok(())
-    }
-
-    /// A new owner. From here, all earlier ones are answered [`Begun::Lost`], [`Settled::Lost`] and
+    /// A new owner. From here, all earlier ones are answered [`Begun::Lost`], [`Settled::Fenced`] and
     /// [`Loaded::lost`].
     ///
     /// In a store that several processes share, `lease` is how long the owner may be silent. A store with one owner at a time needs
@@ -316,17 +306,12 @@ macro_rules! erased {
         $($of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*
     ) => {
         pub(crate) trait ErasedStore: Send + Sync {
-            fn check(&self, timer: &NewTimer) -> Result<(), Error>;
             fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
             $(fn $plain(&self, $($part: $what),*) -> $told;)*
             $(fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer>;)*
         }
 
         impl<S: Store> ErasedStore for S {
-            fn check(&self, timer: &NewTimer) -> Result<(), Error> {
-                S::check(timer).map_err(Error::store::<S>)
-            }
-
             fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint> {
                 async move { Store::hint(&*self, owner).await }.boxed()
             }

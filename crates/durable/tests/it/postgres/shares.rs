@@ -75,6 +75,21 @@ async fn what_an_owner_has_begun_is_overdue_wherever_its_shard_is_now_and_hides_
     assert!(others.iter().all(|timer| timer.kind == "nobody's" && !timer.is_handled));
 }
 
+#[tokio::test]
+async fn an_instance_whose_join_nobody_heard_has_its_shards_for_seconds_and_not_for_a_lease() {
+    let url = database().await;
+    let (store, sql) = (store(&url).await, client(&url).await);
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
+    let left = async || -> i32 {
+        let left =
+            "select extract(epoch from expires_at - clock_timestamp())::int from timingwheel.instances";
+        sql.query_one(left, &[]).await.expect("an instance").get(0)
+    };
+    assert!(left().await <= 10, "until it renews");
+    store.renew(owner, None).await.expect("a renewal");
+    assert!(left().await > 10);
+}
+
 async fn with_shards(url: &str, shards: u32) -> PostgresStore {
     let options = PostgresOptions::new(url).and_then(|options| options.shards(shards)).expect("a number");
     PostgresStore::connect_with(options, NoTls).await.expect("a store")
