@@ -159,6 +159,27 @@ async fn calls_that_wait_for_a_lock_make_no_timer_late() {
     durable.stop(GUARD).await;
 }
 
+#[tokio::test]
+async fn a_table_of_timers_that_is_locked_for_longer_than_a_lease_costs_no_idle_instance_its_lease() {
+    let (url, calls) = (database().await, Calls::default());
+    let both =
+        [instance(&url, Duration::from_secs(6), &calls), instance(&url, Duration::from_secs(6), &calls)];
+    let both = join_all(both).await;
+    until("each has its share", async || both.iter().all(|one| one.stats().shards == (32, 64))).await;
+    let sql = client(&url).await;
+    // As by `vacuum full`, or by one that waits for a long transaction.
+    sql.batch_execute("begin; lock table timingwheel.timers in access exclusive mode").await.expect("a lock");
+    sleep(Duration::from_secs(15)).await;
+    sql.batch_execute("rollback").await.expect("its end");
+    let renewals = || both.iter().map(|one| one.stats().renewals).min();
+    let before = renewals();
+    until("both renew", async || renewals() > before.map(|before| before + 2)).await;
+    assert!(both.iter().all(|one| one.stats().rejoined == 0), "{:?}", both[0].stats());
+    for one in both {
+        one.stop(GUARD).await;
+    }
+}
+
 /// Polls once.
 async fn is_pending(mut future: std::pin::Pin<&mut impl Future>) -> bool {
     std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
