@@ -255,6 +255,9 @@ impl Builder {
 
     /// The clock by which timers are due, instead of the system's. While tokio's clock is paused, the usual one
     /// starts at the present time and follows tokio's.
+    ///
+    /// In a store that several instances share, timers are due by the store's clock, whatever this one shows.
+    /// [`Stats::clock_offset`](crate::Stats::clock_offset) tells how far the two are apart.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self

@@ -109,8 +109,8 @@ pub(crate) fn first(series: Series, plan: &Shifted, after: Timestamp) -> Option<
 
 /// # Errors
 /// In words, if this machine cannot read the rule: for example because it does not know its zone.
-pub(crate) fn read(series: &Series) -> Result<Shifted, String> {
-    series.rule.parse().map_err(|error| format!("the rule {:?} cannot be read: {error}", series.rule))
+pub(crate) fn read(rule: &str) -> Result<Shifted, String> {
+    rule.parse().map_err(|error| format!("the rule {rule:?} cannot be read: {error}"))
 }
 
 /// The occurrence after this one, which has run or was skipped. `None` if the series is over.
@@ -119,7 +119,7 @@ pub(crate) fn read(series: &Series) -> Result<Shifted, String> {
 /// If the rule cannot be read.
 pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
     let now = timestamp(floor_millis(now));
-    let next = runs::next(&read(series)?, series.missed, scheduled, caught_up(series), now);
+    let next = runs::next(&read(&series.rule)?, series.missed, scheduled, caught_up(series), now);
     Ok(next.map(|NextRun { due, after, catching_up }| {
         let series = Series { catching_up: in_millis(catching_up), ..series.clone() };
         Next { due, series: series.planned_after(after), begins_anew: false }
@@ -135,7 +135,7 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
 /// If the rule cannot be read.
 pub(crate) fn anew(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
     let Some(after) = series.after().filter(|_| scheduled >= now) else { return Ok(None) };
-    let plan = read(series)?;
+    let plan = read(&series.rule)?;
     let begins_anew = runs::begins_anew(&plan, after.duration_since(now), Some(scheduled));
     let standing = if begins_anew { Series { catching_up: None, ..series.clone() } } else { series.clone() };
     let next = first(standing, &plan, if begins_anew { now } else { after });

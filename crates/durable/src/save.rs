@@ -238,7 +238,6 @@ impl Durable {
         let calling = self.calling()?;
         check_key(timer.key.as_deref()).map_err(Error::Key)?;
         check_payload(&timer.payload).map_err(Error::Payload)?;
-        self.0.store.check(&timer)?;
         self.0.shared.note_kind(&timer.kind);
         let (reply, saved) = oneshot::channel();
         let (store, reply) = (self.0.store.clone(), (reply, calling));
@@ -299,28 +298,24 @@ impl Saver {
         let mut batches = Batches::of_at_most(BATCH);
         saves.into_iter().for_each(|save| batches.push(save));
         loop {
-            let saves = batches.next();
+            let mut saves = batches.next();
             if saves.is_empty() {
                 return;
+            }
+            // Somebody may hold its key: nobody waits for it here.
+            if saves.len() == 1 && store.is_shared() && saves[0].timer.key.is_some() {
+                saves.drain(..).for_each(|save| self.save_alone(store, save));
+                continue;
             }
             let timers = saves.iter().map(|save| save.timer.clone()).collect();
             match store.clone().save(timers).await {
                 Ok(answers) => self.saved(answers, saves),
-                // Somebody holds one of the keys. Each timer with a key waits alone, and nobody waits for it here.
-                Err(error) if saves.len() > 1 && error.is_locked() => {
+                // Somebody holds one of the keys. Each timer with a key waits alone.
+                Err(error) if error.is_locked() && saves.iter().any(|save| save.timer.key.is_some()) => {
                     let (plain, keyed): (Vec<_>, Vec<_>) =
                         saves.into_iter().partition(|save| save.timer.key.is_none());
                     plain.into_iter().for_each(|save| batches.push(save));
-                    for save in keyed {
-                        let saver = self.clone();
-                        let saving = Arc::clone(store).save(vec![save.timer.clone()]);
-                        tokio::spawn(async move {
-                            match saving.await {
-                                Ok(answers) => saver.saved(answers, vec![save]),
-                                Err(error) => saver.failed(&error, vec![save]),
-                            }
-                        });
-                    }
+                    keyed.into_iter().for_each(|save| self.save_alone(store, save));
                 }
                 Err(error) if error.is_transient() => self.failed(&error, saves),
                 Err(error) => {
@@ -330,6 +325,16 @@ impl Saver {
                 }
             }
         }
+    }
+
+    fn save_alone(&self, store: &Arc<dyn ErasedStore>, save: Save) {
+        let (saver, saving) = (self.clone(), Arc::clone(store).save(vec![save.timer.clone()]));
+        tokio::spawn(async move {
+            match saving.await {
+                Ok(answers) => saver.saved(answers, vec![save]),
+                Err(error) => saver.failed(&error, vec![save]),
+            }
+        });
     }
 
     fn saved(&self, answers: Vec<Saved>, saves: Vec<Save>) {

@@ -11,11 +11,10 @@ use super::connections::{Parameter, Sends};
 use super::convert::{
     attempts, column, columns_of, get, id, named, near, number, places, readable, standing, stored, unknown,
 };
-use super::{Inner, PostgresStore, Result};
+use super::{Inner, Result};
 use crate::id::{TimerId, millis};
 use crate::store::{
-    Begun, Change, Ended, Move, Near, NewTimer, Owner, Removal, Saved, Settled, State, Store, Taken, ToBegin,
-    Which,
+    Begun, Change, Ended, Move, Near, NewTimer, Owner, Removal, Saved, Settled, State, Taken, ToBegin, Which,
 };
 
 /// First due, number, key.
@@ -25,7 +24,9 @@ pub(super) type Name = (Option<i64>, Option<i64>, Option<String>);
 pub(super) fn name(which: &Which) -> Name {
     match which {
         Which::Id(id) => (Some(id.due_ms), Some(number(*id)), None),
-        Which::Key(key) => (None, None, Some(readable(key))),
+        // No timer has it, and none has a number below zero. The database takes no text with a zero.
+        Which::Key(key) if key.contains('\0') => (Some(0), Some(-1), None),
+        Which::Key(key) => (None, None, Some(key.clone())),
     }
 }
 
@@ -82,7 +83,6 @@ impl Inner {
     /// In one statement. If somebody holds one of the keys, a batch fails soon as
     /// [locked](super::PostgresError::is_locked), and has done nothing; one timer alone waits.
     pub(super) async fn save(self: &Arc<Self>, timers: Vec<NewTimer>) -> Result<Vec<Saved>> {
-        timers.iter().try_for_each(PostgresStore::check)?;
         let mut answers: Vec<Saved> = timers.iter().map(|timer| Saved::Stored(timer.id)).collect();
         // Those without a key come first, and are stored at once. All instances sort the others the same way, so that no two wait
         // for each other. Timers of one key keep their order.
@@ -114,7 +114,13 @@ impl Inner {
             &column(&all, |(_, timer)| timer.is_over),
             &i32::try_from(plain).unwrap_or(i32::MAX),
         ];
-        for row in &self.connections.ask(&statement.replace("save_one", save_one), &parameters).await? {
+        let statement = statement.replace("save_one", save_one);
+        let rows = if timers.len() > 1 || plain > 0 {
+            self.connections.for_runner().ask(&statement, &parameters).await?
+        } else {
+            self.connections.ask(&statement, &parameters).await?
+        };
+        for row in &rows {
             let n: i64 = get(row, "n")?;
             let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| all.get(plain + n)) else {
                 continue;
@@ -203,7 +209,7 @@ impl Inner {
             return Ok(answers);
         }
         let statement = "select * from timingwheel.why_not(timingwheel.instance($1, $2), $3, $4, $5, $6)";
-        let row = self.connections.ask_one(statement, &parameters).await?;
+        let row = self.connections.for_runner().ask_one(statement, &parameters).await?;
         if !get::<bool>(&row, "alive")? {
             // The owner is lost, and its attempts with it.
             answers.fill(Begun::Lost);
@@ -231,7 +237,7 @@ impl Inner {
         let mut settled = Vec::with_capacity(ended.len());
         for (ended, answer) in ended.iter().zip(answers) {
             settled.push(match answer.unwrap_or(2) {
-                0 => Settled::Lost,
+                0 => Settled::Fenced,
                 1 => {
                     ended.change.put().into_iter().for_each(|put| self.note(put.timer));
                     Settled::Done
@@ -250,7 +256,7 @@ impl Inner {
         let statement = "select * from timingwheel.timers \
             where shard = timingwheel.shard_of($2) and due_ms = $1 and number = $2 and first_ms = $3";
         let parameters: [&dyn Parameter; 3] = [&timer.due_ms, &number(timer.id), &timer.id.due_ms];
-        let rows = self.connections.ask(statement, &parameters).await?;
+        let rows = self.connections.for_runner().ask(statement, &parameters).await?;
         let found = rows.first().and_then(|row| self.readable(timer.id, standing(row)));
         Ok(found.map_or(Settled::Gone, |stored| Settled::Changed(Box::new(stored))))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
 use futures::future::BoxFuture;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -78,9 +78,10 @@ pub(super) trait Sends: Sync {
     }
 }
 
+/// A call of the user's, which may wait for a lock or read for long.
 impl Sends for Connections {
     async fn ask(&self, statement: &str, parameters: &[&dyn Parameter]) -> Result<Vec<Row>> {
-        self.within(self.timeout).ask(statement, parameters).await
+        Within { turns: Some(&self.turns), ..self.within(self.timeout) }.ask(statement, parameters).await
     }
 }
 
@@ -88,7 +89,15 @@ impl Sends for Connections {
 pub(super) struct Within<'a> {
     connections: &'a Connections,
     pool: &'a Pool,
-    limit: Duration,
+    /// For a connection, and then for the answer.
+    limits: [Duration; 2],
+    turns: Option<&'a Semaphore>,
+}
+
+/// # Errors
+/// [`PostgresError::TimedOut`] if the call takes longer, and those of the call.
+pub(super) async fn in_time<T>(limit: Duration, call: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(limit, call).await.unwrap_or(Err(PostgresError::TimedOut(limit)))
 }
 
 impl Sends for InTransaction<'_> {
@@ -104,6 +113,8 @@ const TRIES: u32 = 5;
 
 pub(super) struct Connections {
     pool: Pool,
+    /// Users' calls take turns, and leave one connection to the runner: those that wait for open transactions delay no timer.
+    turns: Semaphore,
     /// A connection of its own for the lease: users' calls, which may wait for locks, do not hold it up.
     of_lease: Pool,
     cancel: Cancel,
@@ -128,6 +139,16 @@ fn address(config: &Config) -> String {
     format!("{hosts}/{database}")
 }
 
+fn unreached(address: &str, error: PoolError) -> PostgresError {
+    match error {
+        // The hook sets the limits of a new connection.
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            PostgresError::Unreached { address: address.to_owned(), error }
+        }
+        other => PostgresError::Setting(other.to_string()),
+    }
+}
+
 /// A connection, and the notifications on it.
 pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
 
@@ -149,8 +170,10 @@ impl Connections {
         // settings to others.
         // 0 would be no limit, and the server takes no more than this.
         let millis = timeout.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
+        // The functions look at rows as they are once locks are theirs, and not as they were before.
         let limits = format!(
-            "set statement_timeout = {millis}; set lock_timeout = {millis}; set standard_conforming_strings = on"
+            "set statement_timeout = {millis}; set lock_timeout = {millis}; set standard_conforming_strings = on; \
+             set default_transaction_isolation = 'read committed'"
         );
         let limits: Arc<str> = if options.listens { limits.into() } else { "".into() };
         let pool = |size| {
@@ -164,7 +187,7 @@ impl Connections {
             let built = Pool::builder(manager).max_size(size).post_create(limit).build();
             built.map_err(|error| PostgresError::Setting(error.to_string()))
         };
-        let (pool, of_lease) = (pool(*connections)?, pool(1)?);
+        let (pool, of_lease, turns) = (pool(*connections)?, pool(1)?, Semaphore::new(*connections - 1));
         let of_cancel = tls.clone();
         let cancel: Cancel = Arc::new(move |token| {
             let tls = of_cancel.clone();
@@ -193,17 +216,23 @@ impl Connections {
                 Ok((client, hears))
             })
         });
-        Ok(Self { pool, of_lease, cancel, schema: schema.clone(), timeout: *timeout, listen, address })
+        let schema = schema.clone();
+        Ok(Self { pool, turns, of_lease, cancel, schema, timeout: *timeout, listen, address })
     }
 
-    /// The pool for calls, with another limit.
+    /// For calls of the runner, and others that wait for nobody.
+    pub(super) fn for_runner(&self) -> Within<'_> {
+        self.within(self.timeout)
+    }
+
+    /// The same, with another limit.
     pub(super) fn within(&self, limit: Duration) -> Within<'_> {
-        Within { connections: self, pool: &self.pool, limit }
+        Within { connections: self, pool: &self.pool, limits: [limit; 2], turns: None }
     }
 
-    /// The connection for the lease.
+    /// The connection for the lease. To make it may take longer than an answer is of use: a first host may be silent.
     pub(super) fn for_lease(&self, limit: Duration) -> Within<'_> {
-        Within { connections: self, pool: &self.of_lease, limit }
+        Within { connections: self, pool: &self.of_lease, limits: [self.timeout, limit], turns: None }
     }
 
     pub(super) async fn get(&self) -> Result<Object> {
@@ -211,17 +240,13 @@ impl Connections {
     }
 
     async fn get_from(&self, pool: &Pool) -> Result<Object> {
-        pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => PostgresError::Unreached { address: self.address.clone(), error },
-            other => PostgresError::Setting(other.to_string()),
-        })
+        pool.get().await.map_err(|error| unreached(&self.address, error))
     }
 
     pub(super) async fn listen(&self) -> Result<Listening> {
-        let timed_out = |_| PostgresError::TimedOut(self.timeout);
         let listen = format!("listen \"{}\"", self.schema.name());
-        let (client, hears) = timeout(self.timeout, (self.listen)()).await.map_err(timed_out)??;
-        timeout(self.timeout, client.batch_execute(&listen)).await.map_err(timed_out)??;
+        let (client, hears) = in_time(self.timeout, (self.listen)()).await?;
+        in_time(self.timeout, async { Ok(client.batch_execute(&listen).await?) }).await?;
         Ok((client, hears))
     }
 }
@@ -229,16 +254,22 @@ impl Connections {
 impl Sends for Within<'_> {
     /// The limit counts from when there is a connection, for which the call waits as long at the most.
     async fn ask(&self, statement: &str, parameters: &[&dyn Parameter]) -> Result<Vec<Row>> {
-        let Self { connections, pool, limit } = *self;
+        let Self { connections, pool, limits: [to_wait, limit], turns } = *self;
         let (statement, mut tries) = (connections.schema.of(statement), 1);
         let parameters: Vec<_> = parameters.iter().map(|parameter| parameter.typed()).collect();
         loop {
-            let timed_out = |_| PostgresError::TimedOut(limit);
-            let object = timeout(limit, connections.get_from(pool)).await.map_err(timed_out)??;
+            let connected = async {
+                let turn = match turns {
+                    Some(turns) => turns.acquire().await.ok(),
+                    None => None,
+                };
+                Ok((turn, connections.get_from(pool).await?))
+            };
+            let (_turn, object) = in_time(to_wait, connected).await?;
             let mut taken = Taken { object: Some(object), cancel: Arc::clone(&connections.cancel) };
             let Some(client) = &taken.object else { unreachable!("it was put in") };
             let asked = timeout(limit, client.query_typed(&statement, &parameters)).await;
-            let answer = asked.map_err(timed_out)?.map_err(PostgresError::from);
+            let answer = asked.map_err(|_| PostgresError::TimedOut(limit))?.map_err(PostgresError::from);
             let object = taken.object.take();
             if answer.as_ref().is_err_and(PostgresError::is_read_only) {
                 // Another server may have taken over: the next call looks for it.
@@ -289,7 +320,7 @@ impl Inner {
         match self.ask_until(owner, statement, parameters).await {
             Err(error) if error.is_too_late() => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
-                let row = self.connections.ask_one(clock, &[]).await?;
+                let row = self.connections.for_runner().ask_one(clock, &[]).await?;
                 self.owned.set_clock(owner.epoch, convert::get(&row, "now_us")?);
                 self.ask_until(owner, statement, parameters).await
             }
@@ -305,6 +336,28 @@ impl Inner {
     ) -> Result<Vec<Row>> {
         // Twice: the call may wait for a connection.
         let until = self.owned.valid_until_us(owner.epoch, self.options.timeout.saturating_mul(2));
-        self.connections.ask(statement, &[parameters, &[&until as &dyn Parameter]].concat()).await
+        self.connections
+            .for_runner()
+            .ask(statement, &[parameters, &[&until as &dyn Parameter]].concat())
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_while_its_limits_are_set_is_one_that_was_not_reached() {
+        for hook in [false, true] {
+            let refused = tokio_postgres::connect("postgres://nobody@127.0.0.1:1/none", NoTls).await;
+            let error = refused.err().expect("nobody listens there");
+            let error =
+                if hook { PoolError::PostCreateHook(HookError::Backend(error)) } else { error.into() };
+            let told = unreached("there", error);
+            assert!(matches!(told, PostgresError::Unreached { .. }) && told.is_transient(), "{told:?}");
+        }
     }
 }

@@ -7,8 +7,7 @@ use super::{PostgresError, Result};
 use crate::id::{Place, TimerId, timestamp};
 use crate::store::{Buried, Failure, Near, Series, State, Stored, Times};
 
-/// A number with the sign of the database. [`Store::check`](crate::store::Store::check) refuses numbers from 2^63 on, so a stored
-/// one is never negative.
+/// A number with the sign of the database. An owner's have 62 bits, and a sequence's 63, so none is negative.
 pub(super) const fn number(id: TimerId) -> i64 {
     id.unique.cast_signed()
 }
@@ -38,17 +37,6 @@ pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T> {
 /// A column that not every answer has.
 fn if_there<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Option<T> {
     row.try_get::<_, Option<T>>(name).ok().flatten()
-}
-
-/// Checks that the database can hold a text.
-///
-/// # Errors
-/// If the text has a character of zero.
-pub(super) fn text(what: &str, text: &str) -> Result<()> {
-    if text.contains('\0') {
-        return Err(PostgresError::Text(format!("{what} must have no character of zero, got {text:?}")));
-    }
-    Ok(())
 }
 
 /// A text for people. Its zeros are replaced, because the database cannot hold them.
@@ -115,7 +103,7 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored> {
             })
             .collect(),
         // Nobody changes a buried timer.
-        ending: if is_buried { false } else { get(row, "ending")? },
+        cancelled: if is_buried { false } else { get(row, "ending")? },
         version: if is_buried { 0 } else { get::<i32>(row, "version")?.cast_unsigned() },
         state,
         times,

@@ -48,7 +48,7 @@ pub enum PostgresError {
     /// The tables are not there, and the program was told not to create them.
     NoTables,
     /// The timer is not this instance's any more. The transaction must not be committed.
-    Lost,
+    Fenced,
     /// The key belongs to this timer, which is stored or has begun.
     KeyTaken(TimerId),
     /// The payload could not be written as JSON.
@@ -72,7 +72,9 @@ impl PostgresError {
 
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::Client(error) | Self::Unreached { error, .. } => match error.code() {
+            // Without a connection nothing of the call was looked at: it is never the fault of a timer.
+            Self::Unreached { .. } => true,
+            Self::Client(error) => match error.code() {
                 // Connections, resources, what an operator does, conflicts, locks that were waited for, and a server that
                 // only reads, as a standby does until it takes over.
                 Some(code) => {
@@ -127,7 +129,9 @@ impl fmt::Display for PostgresError {
                 "the tables must be of format {known}, got {version}: call PostgresStore::migrate, or let connect do it"
             ),
             Self::NoTables => f.write_str("the tables of timers are not there, and were not to be created"),
-            Self::Lost => f.write_str("the timer is not this instance's any more: roll the transaction back"),
+            Self::Fenced => {
+                f.write_str("the timer is not this instance's any more: roll the transaction back")
+            }
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
             Self::Encode(_) => f.write_str("the payload could not be written as JSON"),
             Self::Corrupt(what) => write!(f, "the database has no timer there: {what}"),

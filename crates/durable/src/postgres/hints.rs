@@ -213,7 +213,7 @@ impl Inner {
         };
         let statement = "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
         // If this fails, a scan finds the timers.
-        drop(self.connections.ask(statement, &[&notes]).await);
+        drop(self.connections.for_runner().ask(statement, &[&notes]).await);
         true
     }
 }

@@ -289,8 +289,8 @@ impl Inner {
 
     pub(super) async fn prune(&self, most: usize) -> Result<usize> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let row =
-            self.connections.ask_one("select timingwheel.prune_history($1) as pruned", &[&most]).await?;
+        let statement = "select timingwheel.prune_history($1) as pruned";
+        let row = self.connections.for_runner().ask_one(statement, &[&most]).await?;
         Ok(usize::try_from(get::<i64>(&row, "pruned")?).unwrap_or(0))
     }
 }

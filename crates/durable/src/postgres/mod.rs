@@ -32,7 +32,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::timeout;
 use tokio_postgres::Socket;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
 
@@ -99,7 +98,8 @@ impl Inner {
 }
 
 impl PostgresStore {
-    /// Connects to a database without TLS, creates the tables where they are missing, and migrates those of an older format.
+    /// Connects to a database without TLS, creates the tables where they are missing, and migrates those of an older format. A
+    /// migration of large tables may take minutes.
     ///
     /// # Cancel safety
     /// It can be dropped and called again.
@@ -126,9 +126,7 @@ impl PostgresStore {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let connections = Connections::new(&options, tls)?;
-        let prepared = options::prepare(&connections, &options, options.creates);
-        let prepared = timeout(options.timeout, prepared).await;
-        let shards = prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
+        let shards = options::prepare(&connections, &options, options.creates).await?;
         let (owned, hints) = (OwnedShards::new(shards), Hints::default());
         let damaged = Mutex::default();
         Ok(Self(Arc::new(Inner { connections, options, owned, shards, hints, damaged })))
@@ -178,18 +176,6 @@ impl Store for PostgresStore {
 
     fn is_transient(error: &PostgresError) -> bool {
         error.is_transient()
-    }
-
-    fn check(timer: &NewTimer) -> Result<()> {
-        convert::text("a kind", &timer.kind)?;
-        convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
-        let unique = timer.id.unique;
-        if convert::number(timer.id) < 0 {
-            return Err(PostgresError::Text(format!(
-                "the number of a timer must be below 2^63, got {unique}"
-            )));
-        }
-        Ok(())
     }
 
     all_calls! { in_sql }

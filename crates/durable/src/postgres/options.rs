@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::TargetSessionAttrs;
 
-use super::connections::Connections;
+use super::connections::{Connections, in_time};
 use super::shards::AllShards;
 use super::{PostgresError, Result};
 
@@ -84,14 +84,16 @@ impl PostgresOptions {
         }
     }
 
-    /// How many connections calls share at the most. The lease has one more, and another one listens. Unless it is set, 4; at least 2.
+    /// How many connections calls share at the most. Your calls leave one of them to the timers, so calls that wait for an open
+    /// transaction make no timer late. The lease has one more connection, and another one listens. Unless it is set, 4; at least 2.
     #[must_use]
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most.max(2);
         self
     }
 
-    /// How long a call waits for its answer. Then it fails, and its connection is given up. Unless it is set, 10 seconds.
+    /// How long a call waits for its answer. Then it fails, and its connection is given up. Unless it is set, 10 seconds. A
+    /// migration takes as long as it needs.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -234,8 +236,11 @@ pub(super) const MIGRATIONS: [&str; KNOWN as usize] = [
 /// Of the newest format. They replace those of any other.
 pub(super) const FUNCTIONS: &str = include_str!("sql/functions.sql");
 
-/// How long a migration waits for users' transactions. All others wait behind it, so it gives up soon.
-const PATIENCE: &str = "set local lock_timeout = '5s'";
+/// A migration of a large table takes long, and other programs wait until it has ended. It waits itself for users' transactions,
+/// but not for long: all others wait behind it.
+const TAKE_TURNS: &str = "set transaction isolation level read committed; set local statement_timeout = 0; \
+    set local lock_timeout = 0; \
+    select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables')); set local lock_timeout = '5s'";
 
 /// Creates the tables where they are missing, and migrates them. Tables of a newer format are left as they are, if they work with
 /// this version. Returns how many shards there are.
@@ -244,20 +249,21 @@ pub(super) async fn prepare(
     options: &PostgresOptions,
     creates: bool,
 ) -> Result<AllShards> {
-    let mut object = connections.get().await?;
-    let encoding: String = object.query_typed_one("show server_encoding", &[]).await?.try_get(0)?;
+    let looking = async {
+        let object = connections.get().await?;
+        let encoding: String = object.query_typed_one("show server_encoding", &[]).await?.try_get(0)?;
+        let found = format(connections, &**object).await?;
+        Ok((object, encoding, found))
+    };
+    let (mut object, encoding, mut found) = in_time(options.timeout, looking).await?;
     if encoding != "UTF8" {
         return Err(PostgresError::Setting(format!(
             "the database must have the encoding UTF8, got {encoding}"
         )));
     }
-    let mut found = format(connections, &**object).await?;
     while creates && found.is_none_or(|(version, _)| version < KNOWN) {
         let transaction = object.transaction().await?;
-        transaction.batch_execute(PATIENCE).await?;
-        // One program takes the step, and the others wait.
-        let lock = "select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))";
-        transaction.batch_execute(&connections.schema.of(lock)).await?;
+        transaction.batch_execute(&connections.schema.of(TAKE_TURNS)).await?;
         found = format(connections, &*transaction).await?;
         let next = found.map_or(0, |(version, _)| version);
         if let Some(sql) = usize::try_from(next).ok().and_then(|next| options.migrations().get(next).cloned())
@@ -270,7 +276,8 @@ pub(super) async fn prepare(
     allow(found)?;
     // Whoever only saves may not read the table of shards.
     let last = connections.schema.of("select timingwheel.shard_of(-1)");
-    let last: i16 = object.query_typed_one(&last, &[]).await?.try_get(0)?;
+    let last = in_time(options.timeout, async { Ok(object.query_typed_one(&last, &[]).await?) }).await?;
+    let last: i16 = last.try_get(0)?;
     AllShards::new(u32::from(last.unsigned_abs()) + 1)
 }
 

@@ -10,7 +10,7 @@ use super::convert::{buried, get, id, last_number, near, standing};
 use super::shards::AllShards;
 use super::{Inner, Result};
 use crate::id::{Place, timestamp};
-use crate::store::{Ask, Counts, Kinds, Loaded, Near, Overdue, Owner, Page, State, Stored, Which};
+use crate::store::{Ask, Counts, Kinds, Loaded, Near, Overdue, Owner, PASSED, Page, Stored, Which};
 
 /// Timers that are saved after their due time are mostly due within this long before now.
 const GRACE_MS: i64 = 60_000;
@@ -21,9 +21,6 @@ const LEAST: usize = 64;
 /// The columns of a timer, without what may be large.
 const HEAD: &str = "due_ms, number, first_ms, begun_by, attempts, crashes, kind, key, rule, missed, standing, \
     null::int[] as failed, null::text[] as errors, ending, version, ''::bytea as payload";
-
-/// How many timers of each shard are looked at, and how many are told, if they are overdue.
-const MOST_OVERDUE: i64 = 100;
 
 /// Up to this many pages of a table are counted: half a gigabyte. Of a larger one, about so many are sampled.
 const MOST_PAGES: i64 = 65_536;
@@ -57,7 +54,7 @@ impl Inner {
             where epoch = timingwheel.instance($1, $2)";
         let parameters: [&dyn Parameter; 7] =
             [&epoch, &token, &ask.after.due_ms, &last_number(ask.after), &until, &most, &kinds];
-        let rows = connections.ask(statement, &parameters).await?;
+        let rows = connections.for_runner().ask(statement, &parameters).await?;
         let (mut found, mut ahead, mut is_alive) = (Vec::with_capacity(rows.len()), Vec::new(), false);
         let (mut of, mut bound) = (HashMap::<i16, usize>::new(), None::<Place>);
         for row in &rows {
@@ -137,7 +134,7 @@ impl Inner {
         loop {
             let parameters: [&dyn Parameter; 5] =
                 [&epoch, &token, &after.due_ms, &last_number(after), &limit];
-            let rows = self.connections.ask(&statement, &parameters).await?;
+            let rows = self.connections.for_runner().ask(&statement, &parameters).await?;
             let found: Vec<Stored> = rows.iter().filter_map(|row| standing(row).ok()).collect();
             match rows.last() {
                 Some(last) if found.is_empty() => {
@@ -149,31 +146,54 @@ impl Inner {
         }
     }
 
-    /// Those in its own shards.
-    pub(super) async fn overdue(&self, owner: Owner, until: Timestamp, _: Kinds) -> Result<Vec<Overdue>> {
-        // What the owner has begun is looked for in each shard: it may have been another's since.
-        let statement = format!(
-            "with known as (select timingwheel.instance($1, $2) as me, array( \
+    /// Those in its own shards. What the owner has begun is looked for in each shard: it may have been another's since. Of a shard that
+    /// has more, the last one that is passed bounds the answer.
+    pub(super) async fn overdue(
+        &self,
+        owner: Owner,
+        after: Place,
+        until: Timestamp,
+        _: Kinds,
+    ) -> Result<(Vec<Overdue>, Option<Place>)> {
+        let statement = "with known as (select timingwheel.instance($1, $2) as me, array( \
                     select k from timingwheel.instances i cross join lateral unnest(i.kinds) k \
                 ) as handled), \
-            found as (select t.*, t.kind = any(h.handled) as is_handled \
+            passed as materialized (select t.*, t.kind = any(h.handled) as is_handled, \
+                    coalesce(t.begun_by = h.me, false) as has_begun, s.epoch = h.me and t.begun_by is null as is_stored \
                 from known h cross join timingwheel.shards s cross join lateral ( \
-                    select {HEAD} from timingwheel.timers \
-                    where shard = s.shard and due_ms <= $3 order by due_ms, number limit $4 \
-                ) t where t.begun_by = h.me or (s.epoch = h.me and t.begun_by is null)), \
-            numbered as (select *, row_number() over (partition by begun_by is null order by due_ms, number) as n \
-                from found where rule is not null or not is_handled or begun_by is not null) \
-            select * from numbered where n <= $4 order by due_ms, number"
-        );
+                    select due_ms, number, first_ms, begun_by, kind, rule, \
+                        row_number() over (order by due_ms, number) = $6 as is_full \
+                    from timingwheel.timers where shard = s.shard and (due_ms, number) > ($3, $4) and due_ms <= $5 \
+                    order by shard, due_ms, number limit $6 \
+                ) t), \
+            bound as (select due_ms, number from passed where is_full order by due_ms, number limit 1) \
+            select * from ( \
+                select p.*, coalesce((p.due_ms, p.number) = (b.due_ms, b.number), false) as is_bound, \
+                    has_begun or (is_stored and (rule is not null or not is_handled)) as is_wanted \
+                from passed p left join bound b on true \
+                where b.due_ms is null or (p.due_ms, p.number) <= (b.due_ms, b.number) \
+            ) x where is_wanted or is_bound order by due_ms, number";
         let (epoch, token) = self.identity(owner);
-        let parameters: [&dyn Parameter; 4] = [&epoch, &token, &until.as_millisecond(), &MOST_OVERDUE];
-        let rows = self.connections.ask(&statement, &parameters).await?;
-        let overdue = |row| -> Result<Overdue> {
-            let Stored { timer, kind, series, state, .. } = standing(row)?;
-            let has_begun = state != State::Stored;
-            Ok(Overdue { timer, kind, series, is_handled: get(row, "is_handled")?, has_begun })
-        };
-        Ok(rows.iter().filter_map(|row| overdue(row).ok()).collect())
+        let of_each = i64::from((u32::from(PASSED) / self.shards.count()).max(1));
+        let parameters: [&dyn Parameter; 6] =
+            [&epoch, &token, &after.due_ms, &last_number(after), &until.as_millisecond(), &of_each];
+        let (mut found, mut end) = (Vec::new(), None);
+        for row in &self.connections.for_runner().ask(statement, &parameters).await? {
+            let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
+            if get(row, "is_bound")? {
+                end = Some(timer.place());
+            }
+            if get(row, "is_wanted")? {
+                found.push(Overdue {
+                    timer,
+                    kind: get(row, "kind")?,
+                    rule: get(row, "rule")?,
+                    is_handled: get(row, "is_handled")?,
+                    has_begun: get(row, "has_begun")?,
+                });
+            }
+        }
+        Ok((found, end))
     }
 
     /// Leaves out timers that cannot be read, and goes on behind them.

@@ -8,7 +8,7 @@ use timingwheel_calendar::Plan;
 use tokio_postgres::Transaction;
 
 use super::connections::{Parameter, Sends};
-use super::convert::{get, number, standing, text, texts, unknown};
+use super::convert::{get, number, standing, texts, unknown};
 use super::{PostgresError, PostgresStore, Result, changes};
 use crate::durable::{Cancelled, Moved};
 use crate::error::Error;
@@ -227,7 +227,9 @@ impl InTransaction<'_> {
     async fn save(&self, timer: &NewTimer) -> Result<(TimerId, Saved)> {
         let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
-        text("a kind", kind)?;
+        if kind.contains('\0') {
+            return Err(PostgresError::Text(format!("a kind must have no character of zero, got {kind:?}")));
+        }
         check_payload(payload).map_err(PostgresError::Text)?;
         let (due_ms, [rule, missed, stands]) = (id.due_ms, texts(series.as_ref()));
         let payload = payload.as_slice();
@@ -261,7 +263,7 @@ impl Run {
     /// If this is dropped before it is ready, nobody knows what it has done: roll the transaction back.
     ///
     /// # Errors
-    /// [`PostgresError::Lost`] if this attempt no longer has the timer: another instance has it, and the transaction
+    /// [`PostgresError::Fenced`] if this attempt no longer has the timer: another instance has it, and the transaction
     /// must be rolled back. [`PostgresError::Setting`] if the store that called the handler is no `PostgresStore`. If
     /// that store is one of your own around a `PostgresStore`, use [`PostgresStore::finish_in`]. After any other error
     /// the transaction can only be rolled back.
@@ -360,13 +362,13 @@ impl Run {
                     within.has_finished.store(true, Ordering::Release);
                     return Ok(());
                 }
-                2 => return Err(PostgresError::Lost),
+                2 => return Err(PostgresError::Fenced),
                 // Another rule. It is locked now, and changes no more.
                 3 => {
                     let statement = "select * from timingwheel.timers \
                         where shard = timingwheel.shard_of($1) and due_ms = $2 and number = $1";
                     let rows = to.ask(statement, &[&number(self.id), &within.timer.due_ms]).await?;
-                    let row = standing(rows.first().ok_or(PostgresError::Lost)?)?;
+                    let row = standing(rows.first().ok_or(PostgresError::Fenced)?)?;
                     ticket = self.ticket(store, row.series.as_ref(), row.version)?;
                 }
                 other => return Err(unknown("finish", other)),

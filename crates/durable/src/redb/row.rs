@@ -13,7 +13,7 @@ const WITH_TIMES: u8 = 3;
 const NEVER: i64 = i64::MIN;
 
 mod flag {
-    pub(super) const ENDING: u8 = 1;
+    pub(super) const CANCELLED: u8 = 1;
     pub(super) const KEY: u8 = 2;
     pub(super) const SERIES: u8 = 4;
     pub(super) const MADE: u8 = 8;
@@ -78,14 +78,14 @@ impl Stored {
             attempts,
             crashes,
             failures,
-            ending,
+            cancelled,
             version,
             state: _,
             times,
         } = self;
         let mut flags = 0;
         for (is_set, flag) in [
-            (*ending, flag::ENDING),
+            (*cancelled, flag::CANCELLED),
             (key.is_some(), flag::KEY),
             (series.is_some(), flag::SERIES),
             (times.made.is_some(), flag::MADE),
@@ -129,9 +129,9 @@ impl Stored {
         let HeadView { layout, flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
         let (Place { due_ms: due, unique }, mut from) = (Place::from_number(at), Reader(rest));
         let timer = Near { due_ms: due, id: TimerId { due_ms, unique } };
-        let ending = flags & flag::ENDING != 0;
+        let cancelled = flags & flag::CANCELLED != 0;
         let new = NewTimer::new(timer.id, kind, Vec::new());
-        let mut row = Self { timer, attempts, version, ending, ..new.into() };
+        let mut row = Self { timer, attempts, version, cancelled, ..new.into() };
         if flags & flag::KEY != 0 {
             row.key = Some(from.text()?.to_owned());
         }
@@ -206,7 +206,7 @@ mod tests {
                 Failure { attempt: 3, error: "no".into(), at: Some(timestamp(5)) },
                 Failure { attempt: 4, error: String::new(), at: None },
             ],
-            ending: true,
+            cancelled: true,
             version: 5,
             state: State::Stored,
             times: Times { made: Some(timestamp(-9)), begun: None, buried: Some(timestamp(7)), ended: None },
@@ -219,7 +219,7 @@ mod tests {
             key: None,
             series: None,
             failures: Vec::new(),
-            ending: false,
+            cancelled: false,
             payload: Vec::new(),
             crashes: 0,
             times: Times::default(),

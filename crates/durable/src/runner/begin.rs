@@ -203,7 +203,7 @@ impl Runner {
         // Others may have it by now, the clock was set back, its kind was paused, or it was cancelled since it began.
         let is_early = attempt.stored.timer.due() > wall;
         let is_paused = !self.wanted.contains(&attempt.stored.kind);
-        if self.stopping.is_some() || !self.is_good() || is_early || is_paused || attempt.stored.ending {
+        if self.stopping.is_some() || !self.is_good() || is_early || is_paused || attempt.stored.cancelled {
             return self.give_back(attempt);
         }
         if crashes >= MOST_CRASHES {
@@ -215,7 +215,7 @@ impl Runner {
             return self.give_back_for(attempt, Wait::Alone);
         }
         if let Some(series) = &attempt.stored.series
-            && let Err(error) = next_run::read(series)
+            && let Err(error) = next_run::read(&series.rule)
         {
             self.note_unreadable(&attempt.stored, error, wall);
             self.hand_over(&attempt.stored.kind);

@@ -25,6 +25,10 @@ use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Overdue, Owner, Sett
 /// How often overdue timers are inspected.
 const OVERDUE: Duration = Duration::from_secs(300);
 
+/// How many pages of them are asked for at a time, and how long after these the next ones.
+const PAGES: usize = 20;
+const GOES_ON: Duration = Duration::from_secs(5);
+
 /// How often all series are inspected, as the zone data of a machine may change.
 const SERIES: Duration = Duration::from_secs(86_400);
 
@@ -40,6 +44,9 @@ const PRUNED: usize = 5_000;
 pub(super) struct Inspections {
     series_at: Instant,
     overdue_at: Instant,
+    /// Where the look at overdue timers goes on, and whether it has found one that nobody handles.
+    overdue_after: Place,
+    has_found: bool,
     pub(super) under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
 }
 
@@ -50,6 +57,8 @@ pub(super) struct Found {
     unhandled: Option<Unhandled>,
     /// The owner has begun these, minutes ago.
     begun: Vec<Near>,
+    /// Up to here overdue timers were looked at. `None` if all were.
+    end: Option<Place>,
 }
 
 struct Inspection {
@@ -57,6 +66,7 @@ struct Inspection {
     owner: Owner,
     shared: Arc<Shared>,
     kinds: Kinds,
+    overdue_after: Place,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -64,7 +74,8 @@ impl Inspections {
     /// The first is at once.
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { series_at: now, overdue_at: now, under_way: None }
+        let overdue_after = Place::FIRST;
+        Self { series_at: now, overdue_at: now, overdue_after, has_found: false, under_way: None }
     }
 }
 
@@ -98,6 +109,7 @@ impl Runner {
             owner: self.owner,
             shared: Arc::clone(&self.shared),
             kinds: Arc::clone(&self.kinds),
+            overdue_after: self.inspections.overdue_after,
             is_stopping: Arc::clone(&self.is_stopping),
         };
         if of_series {
@@ -112,11 +124,21 @@ impl Runner {
         let Poll::Ready(found) = under_way.as_mut().poll(cx) else { return false };
         self.inspections.under_way = None;
         match found {
-            Ok(Found { planned_anew, unhandled, begun }) => {
+            Ok(Found { planned_anew, unhandled, begun, end }) => {
+                let overdue = &mut self.inspections;
+                let has_found = overdue.has_found | unhandled.is_some();
+                overdue.has_found = has_found && end.is_some();
+                overdue.overdue_after = end.unwrap_or(Place::FIRST);
+                if end.is_some() {
+                    overdue.overdue_at = Instant::now() + GOES_ON;
+                }
                 {
                     let mut stats = self.shared.stats();
                     stats.replanned += planned_anew.len() as u64;
-                    stats.unhandled.clone_from(&unhandled);
+                    // What was found before stays until all were looked at.
+                    if unhandled.is_some() || !(has_found || end.is_some()) {
+                        stats.unhandled.clone_from(&unhandled);
+                    }
                 }
                 if let Some(unhandled) = unhandled {
                     tell_of(&unhandled);
@@ -163,13 +185,15 @@ fn tell_of(Unhandled { kind, rule, overdue }: &Unhandled) {
 impl Inspection {
     async fn make(self, of_series: bool) -> Result<Found, Error> {
         let planned_anew = if of_series { self.inspect_series().await? } else { Vec::new() };
-        let (unhandled, begun) = self.overdue().await?;
+        let mut found =
+            Found { planned_anew, unhandled: None, begun: Vec::new(), end: Some(self.overdue_after) };
+        self.overdue(&mut found).await?;
         let is_kept = !self.store.clone().histories().await?.is_empty();
         while is_kept
             && !self.is_stopping.load(Ordering::Acquire)
             && self.store.clone().prune(PRUNED).await? == PRUNED
         {}
-        Ok(Found { planned_anew, unhandled, begun })
+        Ok(found)
     }
 
     /// The runs that were planned anew.
@@ -216,20 +240,25 @@ impl Inspection {
 
     /// Of the timers that are overdue by minutes the first of a kind that nobody handles, or with a rule that cannot be read here; and
     /// those that the owner has begun.
-    async fn overdue(&self) -> Result<(Option<Unhandled>, Vec<Near>), Error> {
-        if self.is_stopping.load(Ordering::Acquire) {
-            // Nothing new is known.
-            return Ok((self.shared.stats().unhandled.clone(), Vec::new()));
-        }
+    async fn overdue(&self, found: &mut Found) -> Result<(), Error> {
         let now = self.shared.now();
         let until = now.checked_sub(LATE).unwrap_or(Timestamp::MIN);
-        let overdue = self.store.clone().overdue(self.owner, until, self.kinds.clone()).await?;
-        let (begun, stored): (Vec<_>, Vec<_>) = overdue.into_iter().partition(|timer| timer.has_begun);
-        let unhandled = stored.into_iter().find_map(|Overdue { timer, kind, series, is_handled, .. }| {
-            let rule = series.as_ref().and_then(|series| next_run::read(series).err());
-            let is_unhandled = rule.is_some() || !is_handled;
-            is_unhandled.then(|| Unhandled::new(&kind, rule, now.duration_since(timer.due())))
-        });
-        Ok((unhandled, begun.into_iter().map(|timer| timer.timer).collect()))
+        for _ in 0..PAGES {
+            let Some(after) = found.end.filter(|_| !self.is_stopping.load(Ordering::Acquire)) else { break };
+            let asked = self.store.clone().overdue(self.owner, after, until, self.kinds.clone());
+            let (timers, end) = asked.await?;
+            found.end = end;
+            for Overdue { timer, kind, rule, is_handled, has_begun } in timers {
+                if has_begun {
+                    found.begun.push(timer);
+                } else if found.unhandled.is_none() {
+                    let why_not = rule.and_then(|rule| next_run::read(&rule).err());
+                    let is_unhandled = why_not.is_some() || !is_handled;
+                    let unhandled = || Unhandled::new(&kind, why_not, now.duration_since(timer.due()));
+                    found.unhandled = is_unhandled.then(unhandled);
+                }
+            }
+        }
+        Ok(())
     }
 }

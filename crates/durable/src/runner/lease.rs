@@ -59,6 +59,8 @@ pub(super) struct Share {
     /// The renewal under way: when it was made, and the time from which it scans for the first due timer.
     renewing: Option<(Instant, Option<Timestamp>, Answered<Renewed>)>,
     renew_at: Instant,
+    /// The last renewal failed, perhaps because of its scan: somebody may have locked the table of timers.
+    has_failed: bool,
     /// A hint came during the renewal, which may not have seen its cause. So the owner renews again.
     renews_again: bool,
     joining: Option<Answered<Owner>>,
@@ -88,6 +90,7 @@ impl Share {
             is_shared,
             renewing: None,
             renew_at: now,
+            has_failed: false,
             renews_again: false,
             joining: None,
             hinting: None,
@@ -158,6 +161,7 @@ impl Runner {
     }
 
     fn renewed(&mut self, asked: Instant, has_scanned: bool, answer: Result<Renewed, Error>) {
+        self.share.has_failed = answer.is_err();
         let renewed = match answer {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -311,7 +315,8 @@ impl Runner {
     /// From which time a renewal is to scan for the first due timer. So an idle instance makes one call instead of two. A busy
     /// instance scans by a call of its own, so that its lease does not wait for the scan.
     fn scans_as_it_renews(&self) -> Option<Timestamp> {
-        (self.is_idle() && !self.kinds.is_empty()).then(|| timestamp(self.mark()))
+        let scans = self.is_idle() && !self.kinds.is_empty() && !self.share.has_failed;
+        scans.then(|| timestamp(self.mark()))
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -138,7 +138,7 @@ impl Runner {
 
     /// How the timer is to stand after this end, as far as this attempt knows the timer.
     fn change(&self, Settling { attempt, end, was_called, .. }: &Settling) -> Change {
-        let Stored { timer, ref series, attempts, ending: is_ending, .. } = *attempt.stored;
+        let Stored { timer, ref series, attempts, cancelled: is_cancelled, .. } = *attempt.stored;
         let series = attempt.unreadable.as_ref().or(series.as_ref());
         let put = |timer, counts, error| {
             let attempts = if counts { attempts } else { attempts - 1 };
@@ -153,7 +153,7 @@ impl Runner {
                 Change::Bury { reason: reason.clone(), was_called: *was_called, next: self.next(attempt) }
             }
             // It was cancelled: nothing follows.
-            End::Again { .. } | End::GiveBack(_) | End::Anew if is_ending => Change::Delete,
+            End::Again { .. } | End::GiveBack(_) | End::Anew if is_cancelled => Change::Delete,
             End::Again { due, error, counts } => put(Near::new(timer.id(), *due), *counts, error.clone()),
             End::Anew => {
                 let anew = self.planned_anew(attempt);
@@ -166,7 +166,9 @@ impl Runner {
 
     /// The next occurrence of the series, unless it was cancelled.
     fn next(&self, attempt: &Attempt) -> Option<Put> {
-        let Stored { timer, series: Some(series), ending: false, .. } = &*attempt.stored else { return None };
+        let Stored { timer, series: Some(series), cancelled: false, .. } = &*attempt.stored else {
+            return None;
+        };
         let (id, now) = (timer.id(), self.clocks.wall());
         // It was read before the handler was called.
         let next = next_run::next(series, id.first_due(), now).ok().flatten();
@@ -265,14 +267,14 @@ impl Runner {
         match answer {
             Settled::Done => self.has_ended(&ended),
             // Nobody has it, or another instance.
-            Settled::Gone | Settled::Lost if is_of_before => self.was_refused(&ended),
+            Settled::Gone | Settled::Fenced if is_of_before => self.was_refused(&ended),
             // It ended by a call whose answer was lost, or in a transaction of its handler.
             Settled::Gone => {
                 self.find_next_run(&ended);
                 self.heed_finish(&mut ended);
                 self.has_ended(&ended);
             }
-            Settled::Lost => {
+            Settled::Fenced => {
                 self.was_refused(&ended);
                 self.lose();
             }
@@ -317,13 +319,13 @@ impl Runner {
         let rule =
             |series: &Option<Series>| series.as_ref().map(|series| (series.rule.clone(), series.missed));
         if rule(&began.series) != rule(&stored.series) {
-            if stored.series.as_ref().is_none_or(|series| next_run::read(series).is_ok()) {
+            if stored.series.as_ref().is_none_or(|series| next_run::read(&series.rule).is_ok()) {
                 began.series.clone_from(&stored.series);
             } else {
                 settling.attempt.unreadable.clone_from(&stored.series);
             }
         }
-        (began.version, began.ending) = (stored.version, stored.ending);
+        (began.version, began.cancelled) = (stored.version, stored.cancelled);
         self.end(settling);
     }
 

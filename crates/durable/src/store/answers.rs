@@ -149,7 +149,7 @@ pub enum Settled {
     /// soon.
     Locked,
     /// Nothing was done: the caller is no longer the owner, or another owner that lives has begun the timer.
-    Lost,
+    Fenced,
 }
 
 /// The answer to a cancel.
@@ -273,8 +273,9 @@ pub struct Stored {
     pub crashes: u32,
     /// The last attempts that failed, the oldest first.
     pub failures: Vec<Failure>,
-    /// It was cancelled after it had begun: nothing follows the present attempt, also if its process dies.
-    pub ending: bool,
+    /// It was cancelled, or another one was saved under its key, after it had begun: nothing follows the present attempt, also if its
+    /// process dies.
+    pub cancelled: bool,
     /// Counts the changes by others since it was stored: by cancels and by saves under its key.
     pub version: u32,
     /// Its state.
@@ -297,8 +298,8 @@ pub struct Overdue {
     pub timer: Near,
     /// Which handler it is for.
     pub kind: String,
-    /// How it goes on.
-    pub series: Option<Series>,
+    /// The rule of its series.
+    pub rule: Option<String>,
     /// Whether an owner that lives has that handler.
     pub is_handled: bool,
     /// This owner has begun it.
@@ -319,7 +320,7 @@ impl From<NewTimer> for Stored {
             attempts: 0,
             crashes: 0,
             failures,
-            ending: false,
+            cancelled: false,
             version: 0,
             state,
             times: Times::default(),

@@ -29,9 +29,6 @@ pub use questions::{
 };
 pub(crate) use questions::{check_key, check_payload};
 
-/// How many pages of overdue timers are looked at.
-const PAGES: usize = 10;
-
 /// An owner of timers: a process from its [`join`](Store::join) on, with a number from a counter in the store.
 ///
 /// The number is never used again. Once another owner has taken over, the results of the former owner are refused.
@@ -71,17 +68,7 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Whether the store can take this timer at all. Saves of many callers go to the store together, so a timer that it can never
-    /// take has to be refused before.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    fn check(timer: &NewTimer) -> Result<(), Self::Error> {
-        let _ = timer;
-        Ok(())
-    }
-
-    /// A new owner. From here, all earlier ones are answered [`Begun::Lost`], [`Settled::Lost`] and
+    /// A new owner. From here, all earlier ones are answered [`Begun::Lost`], [`Settled::Fenced`] and
     /// [`Loaded::lost`].
     ///
     /// In a store that several processes share, `lease` is how long the owner may be silent. A store with one owner at a time needs
@@ -141,35 +128,33 @@ pub trait Store: Send + Sync + 'static {
         self.list(Page { only_series: true, after, limit, ..Page::default() })
     }
 
-    /// Timers of this owner that are due by `until`, the earliest first: stored ones of a kind that no owner has a handler for, series,
-    /// and those that it has begun. `kinds` are this owner's. If very many timers are due, only the first of them are looked at.
+    /// Timers of this owner after a place that are due by `until`, the earliest first: stored ones of a kind that no owner has a handler
+    /// for, series, and those that it has begun. `kinds` are this owner's. It passes a bounded number of timers, and tells the last
+    /// one's place if there may be more.
     fn overdue(
         &self,
         owner: Owner,
+        after: Place,
         until: Timestamp,
         kinds: Kinds,
-    ) -> impl Answers<Vec<Overdue>, Self::Error> {
+    ) -> impl Answers<(Vec<Overdue>, Option<Place>), Self::Error> {
         async move {
-            let (mut found, mut page) = (Vec::new(), Page::default());
-            for _ in 0..PAGES {
-                let timers = self.list(page.clone()).await?;
-                let is_last = timers.len() < page.limit;
-                for Stored { timer, kind, series, state, .. } in timers {
-                    if timer.due() > until {
-                        return Ok(found);
-                    }
-                    page.after = timer.place();
-                    let is_handled = kinds.contains(&kind);
-                    let has_begun = matches!(state, State::Begun { epoch, .. } if epoch == owner.epoch);
-                    if has_begun || (state == State::Stored && (series.is_some() || !is_handled)) {
-                        found.push(Overdue { timer, kind, series, is_handled, has_begun });
-                    }
+            let page = Page { after, ..Page::default() };
+            let timers = self.list(page.clone()).await?;
+            let end = timers.last().filter(|_| timers.len() == page.limit).map(|last| last.timer.place());
+            let mut found = Vec::new();
+            for Stored { timer, kind, series, state, .. } in timers {
+                if timer.due() > until {
+                    return Ok((found, None));
                 }
-                if is_last {
-                    break;
+                let is_handled = kinds.contains(&kind);
+                let has_begun = matches!(state, State::Begun { epoch, .. } if epoch == owner.epoch);
+                if has_begun || (state == State::Stored && (series.is_some() || !is_handled)) {
+                    let rule = series.map(|series| series.rule);
+                    found.push(Overdue { timer, kind, rule, is_handled, has_begun });
                 }
             }
-            Ok(found)
+            Ok((found, end))
         }
     }
 
@@ -298,7 +283,8 @@ macro_rules! all_calls {
             write unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
             read list(page: Page) -> Vec<Stored>;
             of_store series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
-            of_store overdue(owner: Owner, until: Timestamp, kinds: Kinds) -> Vec<Overdue>;
+            of_store overdue(owner: Owner, after: Place, until: Timestamp, kinds: Kinds)
+                -> (Vec<Overdue>, Option<Place>);
             of_store count() -> Counts;
             read look(look: Look) -> Looked;
             read tally(sight: Sight) -> Tally;
@@ -320,17 +306,12 @@ macro_rules! erased {
         $($of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*
     ) => {
         pub(crate) trait ErasedStore: Send + Sync {
-            fn check(&self, timer: &NewTimer) -> Result<(), Error>;
             fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
             $(fn $plain(&self, $($part: $what),*) -> $told;)*
             $(fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer>;)*
         }
 
         impl<S: Store> ErasedStore for S {
-            fn check(&self, timer: &NewTimer) -> Result<(), Error> {
-                S::check(timer).map_err(Error::store::<S>)
-            }
-
             fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint> {
                 async move { Store::hint(&*self, owner).await }.boxed()
             }

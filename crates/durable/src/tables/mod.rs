@@ -118,7 +118,7 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
     for (at, attempt) in begun {
         tables.set_attempt(at, None)?;
         if let Some(mut row) = tables.take(at)? {
-            if row.ending {
+            if row.cancelled {
                 forget(tables, &row)?;
                 note_ended(tables, &row, Some(attempt), Phase::Cancelled)?;
             } else {
@@ -145,7 +145,7 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
             let Some(row) = row.filter(|row| row.timer.id == id && kinds.contains(&row.kind)) else {
                 continue;
             };
-            if row.ending && delete_if_over(tables, owner.epoch, &row)? {
+            if row.cancelled && delete_if_over(tables, owner.epoch, &row)? {
                 answers[index] = Begun::Cancelled;
                 continue;
             }
@@ -191,7 +191,7 @@ pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, 
 
 /// A series never replaces a timer that is none, unless that was cancelled.
 fn is_plain(old: &Stored, new: &Stored) -> bool {
-    new.series.is_some() && old.series.is_none() && !old.ending
+    new.series.is_some() && old.series.is_none() && !old.cancelled
 }
 
 /// An attempt has ended with its process, and without an answer.
@@ -220,7 +220,7 @@ fn holder<T: Tables>(tables: &mut T, new: &Stored) -> Result<Option<Stored>, T::
     // The key may lead nowhere, where the timer was damaged.
     let Some(old) = tables.row(at)? else { return Ok(None) };
     let epoch = tables.epoch()?;
-    let is_over = old.ending && delete_if_over(tables, epoch, &old)?;
+    let is_over = old.cancelled && delete_if_over(tables, epoch, &old)?;
     Ok(Some(old).filter(|_| !is_over))
 }
 
@@ -233,14 +233,14 @@ fn take_key<T: Tables>(
 ) -> Result<Saved, T::Error> {
     let (id, dropped) = (new.timer.id, old.timer);
     let series = old.series.as_ref().zip(new.series.as_ref());
-    let has_same_rule = !old.ending && series.is_some_and(|(old, new)| old.rule == new.rule);
+    let has_same_rule = !old.cancelled && series.is_some_and(|(old, new)| old.rule == new.rule);
     let has_same_policy = series.is_some_and(|(old, new)| old.missed == new.missed);
     if has_same_rule && has_same_policy && old.payload == new.payload && old.kind == new.kind {
         return Ok(Saved::Kept(old.timer.id));
     }
     let (are_series, is_running) = (series.is_some(), running(tables, &mut old)?.is_some());
     if has_same_rule || (is_running && are_series) {
-        (old.kind, old.payload, old.ending) = (new.kind.clone(), new.payload.clone(), false);
+        (old.kind, old.payload, old.cancelled) = (new.kind.clone(), new.payload.clone(), false);
         match (&mut old.series, &new.series) {
             // It stands where it stood.
             (Some(old), Some(new)) if has_same_rule => old.missed = new.missed,
@@ -257,7 +257,7 @@ fn take_key<T: Tables>(
         if let Some(key) = old.key.take() {
             tables.set_keyed(&key, None)?;
         }
-        old.ending = true;
+        old.cancelled = true;
         old.version = old.version.wrapping_add(1);
         tables.put(&old)?;
         return Ok(Saved::Follows { id, begun: dropped.id });
@@ -281,7 +281,7 @@ pub(crate) fn settle<T: Tables>(
 ) -> Result<Vec<Settled>, T::Error> {
     // A former owner ends nothing, even if nobody has begun the timer again.
     if tables.epoch()? != owner.epoch {
-        return Ok(vec![Settled::Lost; ends.len()]);
+        return Ok(vec![Settled::Fenced; ends.len()]);
     }
     let mut answers = vec![Settled::Gone; ends.len()];
     let mut first = 0;
@@ -334,7 +334,7 @@ fn settle_one<T: Tables>(
     match change {
         Change::Delete => {
             forget(tables, &row)?;
-            note_ended(tables, &row, begun, if row.ending { Phase::Cancelled } else { Phase::Done })?;
+            note_ended(tables, &row, begun, if row.cancelled { Phase::Cancelled } else { Phase::Done })?;
         }
         Change::Put(put) => {
             if begun.is_some() && put.timer.id != row.timer.id {
@@ -348,7 +348,8 @@ fn settle_one<T: Tables>(
             if was_called {
                 note(&mut row, attempt, reason.clone(), tables.now());
             }
-            let mut buried = Stored { timer: row.timer.id.into(), version: 0, ending: false, ..row.clone() };
+            let mut buried =
+                Stored { timer: row.timer.id.into(), version: 0, cancelled: false, ..row.clone() };
             buried.times.buried = tables.now();
             forget(tables, &row)?;
             tables.bury(&buried, &reason)?;
@@ -387,8 +388,8 @@ pub(crate) fn cancel<T: Tables>(tables: &mut T, which: Which) -> Result<Removal,
         return Ok(buried.first().map_or(Removal::NotFound, |row| Removal::Removed(row.timer)));
     };
     if let Some(attempt) = running(tables, &mut row)? {
-        if !row.ending {
-            row.ending = true;
+        if !row.cancelled {
+            row.cancelled = true;
             row.version = row.version.wrapping_add(1);
             tables.put(&row)?;
         }
@@ -410,7 +411,7 @@ pub(crate) fn reschedule<T: Tables>(tables: &mut T, which: Which, due: Timestamp
     let from = row.timer;
     // One that was cancelled, and runs no more, is not to be due again.
     let epoch = tables.epoch()?;
-    if row.ending && tables.attempt(from.place())?.is_none_or(|attempt| attempt.epoch != epoch) {
+    if row.cancelled && tables.attempt(from.place())?.is_none_or(|attempt| attempt.epoch != epoch) {
         return Ok(Move::NotFound);
     }
     if let Some(attempt) = running(tables, &mut row)? {
@@ -542,7 +543,6 @@ macro_rules! over_maps {
         }
 
         async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, Self::Error> {
-            timers.iter().try_for_each(Self::check)?;
             self.write(move |tables| {
                 timers.into_iter().map(|timer| $crate::tables::save(tables, timer)).collect()
             })

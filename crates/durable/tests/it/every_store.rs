@@ -12,7 +12,8 @@ use timingwheel_durable::store::{
     Begun, Kinds, LARGEST_PAYLOAD, Near, NewTimer, Series, State, Store, Stored, ToBegin,
 };
 use timingwheel_durable::{
-    Answer, Backoff, Builder, Cancelled, Durable, Error, Health, Kind, Missed, Run, Saved, Symptom, TimerId,
+    Answer, Backoff, Builder, Cancelled, Durable, Error, Health, Kind, Missed, Moved, Run, Saved, Symptom,
+    TimerId,
 };
 use tokio::sync::Notify;
 
@@ -77,6 +78,7 @@ in_every_store! {
     a_handler_saves_the_next_timer_under_its_own_key
     a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran
     a_timer_whose_kind_has_no_handler_is_seen
+    very_many_overdue_timers_of_a_paused_kind_hide_none_that_nobody_handles
     a_key_has_bounds_and_finds_its_timer
     a_payload_that_is_too_large_is_refused_alone_with_its_size
     a_series_replaces_no_timer_that_is_none
@@ -497,17 +499,38 @@ async fn a_timer_whose_kind_has_no_handler_is_seen(store: impl Store + Clone) {
     stop(durable).await;
 }
 
+async fn very_many_overdue_timers_of_a_paused_kind_hide_none_that_nobody_handles(store: impl Store + Clone) {
+    let durable = saver(&store).await;
+    durable.pause(Note::KIND).await.expect("a pause");
+    let timers = (0..2_500).map(|n| NewTimer::new(TimerId::new(later(-2), 64 + n), Note::KIND, *b"\"\""));
+    let forgotten = NewTimer::new(TimerId::new(later(-1), 7), "forgotten", *b"{}");
+    let timers = timers.chain([forgotten]).collect();
+    store.save(timers).await.unwrap_or_else(|error| panic!("{error}"));
+    stop(durable).await;
+    let durable = noting(&store, &Calls::default()).await;
+    let is_forgotten = || durable.stats().unhandled.is_some_and(|unhandled| unhandled.kind == "forgotten");
+    until("it is seen", async || is_forgotten()).await;
+    stop(durable).await;
+}
+
 async fn a_key_has_bounds_and_finds_its_timer(store: impl Store + Clone) {
     let (durable, longest) = (saver(&store).await, "x".repeat(1_024));
     let id = durable.at(later(1), &note("a")).key(&longest).save().await.expect("a save");
     let found = get(&durable, &longest).await;
     assert_eq!((found.timer.id(), found.key.as_deref()), (id, Some(longest.as_str())));
     assert_eq!(durable.get(id).await.expect("an answer"), Some(found));
+    // What stands in a text for a character that it cannot have.
+    let other = "a\u{fffd}b";
+    durable.at(later(1), &note("other")).key(other).save().await.expect("a save");
     for key in [String::new(), "x".repeat(1_025), "a\0b".to_owned()] {
         let refused = durable.at(later(1), &note("b")).key(&key).save().await;
         assert!(matches!(&refused, Err(Error::Key(_))), "{refused:?}");
-        assert_eq!(durable.get(key).await.expect("an answer"), None);
+        assert_eq!(durable.get(key.as_str()).await.expect("an answer"), None);
+        assert_eq!(durable.show(key.as_str()).await.expect("an answer"), None);
+        assert_eq!(durable.reschedule(key.as_str(), later(2)).await.expect("an answer"), Moved::NotFound);
+        assert_eq!(durable.cancel(key).await.expect("an answer"), Cancelled::NotFound);
     }
+    assert_eq!(durable.cancel(other).await.expect("an answer"), Cancelled::Removed);
     stop(durable).await;
 }
 

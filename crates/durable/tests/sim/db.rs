@@ -429,14 +429,14 @@ impl Db {
 
     pub(crate) fn settle(&mut self, who: Who, ends: Vec<Ended>) -> Vec<Settled> {
         if !self.is_member(who) {
-            return vec![Settled::Lost; ends.len()];
+            return vec![Settled::Fenced; ends.len()];
         }
         ends.into_iter().map(|ended| self.settle_one(who.epoch, ended)).collect()
     }
 
     pub(crate) fn settle_one(&mut self, epoch: u64, ended: Ended) -> Settled {
         if !self.tables.members.contains_key(&epoch) {
-            return Settled::Lost;
+            return Settled::Fenced;
         }
         let Ended { timer, attempt, version, change } = ended;
         let begun_by = (attempt > 0).then_some(epoch);

@@ -45,7 +45,7 @@ impl Row {
         });
         stored.timer = self.timer;
         (stored.attempts, stored.crashes) = (self.attempts, self.crashes);
-        (stored.ending, stored.version) = (self.ending, self.version);
+        (stored.cancelled, stored.version) = (self.ending, self.version);
         stored.failures.clone_from(&self.failures);
         if let Some(epoch) = self.begun_by {
             stored.state = State::Begun { epoch, attempt: self.attempts };

@@ -14,7 +14,7 @@ begin
             'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'finish_by',
             'finish_timer', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time', 'instance',
             'is_held', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load',
-            'lock_shares', 'locked', 'move_one', 'move_timer', 'next_number', 'note_crash', 'note_deleted',
+            'lock_shares', 'locked', 'move_one', 'move_timer', 'ms_of', 'next_number', 'note_crash', 'note_deleted',
             'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew',
             'resume_kind', 'run_timers', 'runs', 'save', 'save_among_others', 'save_one', 'save_series',
             'save_timer', 'set_paused', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one',
@@ -1061,6 +1061,11 @@ end $$;
 
 -- For people ---------------------------------------------------------------------------------------------------------------
 
+-- The first millisecond that is not before a time; at the most the last one of the year 9999 that programs know.
+create function timingwheel.ms_of(at timestamptz) returns bigint language sql stable as $$
+    select case when at is not null then least(ceil(extract(epoch from at) * 1000), 253402207200000)::bigint end
+$$;
+
 -- Nothing of this kind begins any more, on any instance. What runs goes on. Answers all kinds that are paused.
 create function timingwheel.pause_kind(kind text) returns text[] language sql as $$
     select timingwheel.set_paused(kind, true)
@@ -1094,7 +1099,7 @@ $$;
 --     ));
 create function timingwheel.run_timers(ids text[], due timestamptz default now()) returns bigint language plpgsql as $$
 declare
-    v_due bigint := ceil(extract(epoch from due) * 1000);
+    v_due bigint := timingwheel.ms_of(due);
     v_told record;
     v_done bigint := 0;
 begin
@@ -1132,7 +1137,7 @@ create function timingwheel.save_timer(
     due timestamptz, kind text, payload json, key text default null, replace boolean default false
 ) returns text language plpgsql as $$
 declare
-    v_due bigint := ceil(extract(epoch from due) * 1000);
+    v_due bigint := timingwheel.ms_of(due);
     v_number bigint := timingwheel.next_number();
     v_told record;
 begin
@@ -1239,7 +1244,7 @@ end $$;
 -- Moves the timer of a key. Answers 'moved', 'running' or 'not found'.
 create function timingwheel.move_timer(key text, due timestamptz) returns text language plpgsql as $$
 declare
-    v_due bigint := ceil(extract(epoch from due) * 1000);
+    v_due bigint := timingwheel.ms_of(due);
     v_told record := timingwheel.move_one(null, null, key, v_due);
 begin
     if v_told.answer = 1 then

@@ -61,6 +61,23 @@ async fn a_row_that_cannot_be_read_stops_no_other() {
 }
 
 #[tokio::test]
+async fn very_many_rows_that_cannot_be_read_hide_no_timer_that_nobody_handles() {
+    let (url, calls) = (database().await, Calls::default());
+    // All in one shard, and all overdue.
+    let damage = "insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, key, rule, missed, standing, payload) \
+            select 5, n, 64 * n + 5, n, 'tick', n::text, 'every 9 seconds from 2025-01-01T00:00:00Z', 'each 1', 'often', '1' \
+            from generate_series(1, 150) n; \
+        insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload) \
+            values (5, 1000, 5, 1000, 'forgotten', '1')";
+    drop(store(&url).await);
+    client(&url).await.batch_execute(damage).await.expect("rows");
+    let one = instance(&url, Duration::from_secs(30), &calls).await;
+    until("it is seen", async || one.stats().unhandled.is_some_and(|seen| seen.kind == "forgotten")).await;
+    until("all others are damaged", async || one.stats().damaged == 150).await;
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
 async fn a_series_behind_very_many_that_cannot_be_read_is_inspected() {
     let (url, calls) = (database().await, Calls::default());
     let saver = builder(store(&url).await, Duration::from_secs(30)).start().await.expect("a start");

@@ -90,7 +90,7 @@ async fn what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another
     let end = |timer| Ended { timer, attempt: 1, version: 0, change: Change::Delete };
     let ends: Vec<Ended> = timers.iter().copied().map(end).collect();
     let refused = second.settle(other, ends.clone()).await.expect("a settle");
-    assert!(refused.iter().all(|answer| *answer == Settled::Lost), "another has begun them: {refused:?}");
+    assert!(refused.iter().all(|answer| *answer == Settled::Fenced), "another has begun them: {refused:?}");
     let settled = first.settle(owner, ends).await.expect("a settle");
     assert!(settled.iter().all(|answer| *answer == Settled::Done), "{settled:?}");
 }
@@ -304,8 +304,10 @@ async fn a_cancel_of_what_another_instance_gives_back_has_removed_it() {
         async move { other.cancel(near.id()).await }
     });
     let which = || Which::Id(near.id());
-    until("it is told", async || first.get(which()).await.expect("a look").is_some_and(|timer| timer.ending))
-        .await;
+    until("it is told", async || {
+        first.get(which()).await.expect("a look").is_some_and(|timer| timer.cancelled)
+    })
+    .await;
     // As a runner does that stops before it has called the handler.
     let put = Put { timer: near, series: None, attempts: 0, error: None };
     let ended = Ended { timer: near, attempt: 1, version: 1, change: Change::Put(put) };

@@ -9,7 +9,7 @@ use timingwheel_durable::{Durable, Kind, Missed, Place, PostgresStore, Run, Time
 use tokio::time::{Instant, sleep};
 
 use super::server::database;
-use super::support::{Calls, GUARD, Tick, builder, client, soon, store, until};
+use super::support::{Calls, GUARD, Tick, builder, client, overdue, soon, store, until};
 use crate::every_store::kinds;
 
 /// Whatever takes a third of it takes too long here.
@@ -260,7 +260,7 @@ async fn a_timer_is_unhandled_only_while_no_instance_that_lives_has_its_handler(
     let url = database().await;
     let timers = stored(&store(&url).await).await;
     let unhandled = async |hand: &Hand| -> BTreeSet<&str> {
-        let told = hand.store.overdue(hand.owner, soon(0), kinds(&hand.names())).await.expect("an answer");
+        let told = overdue(&hand.store, hand.owner, kinds(&hand.names())).await;
         told.iter()
             .map(|overdue| *timers.get(&overdue.timer).filter(|_| !overdue.is_handled).expect("unhandled"))
             .collect()

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use timingwheel_calendar::{Cron, Periodic, Plan, Rule};
 use timingwheel_durable::tokio_postgres::{Client, SimpleQueryMessage};
-use timingwheel_durable::{Answer, Backoff, Filter, HandlerError, Phase, Run};
+use timingwheel_durable::{Answer, Backoff, Cancelled, Filter, HandlerError, Moved, Phase, Run, TimerId};
 
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -177,4 +178,23 @@ async fn a_ticket_is_refused_once_its_attempt_is_over_and_heeds_what_has_changed
     })
     .await;
     one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_time_beyond_the_year_9999_is_the_last_that_programs_know_and_its_timer_is_found_by_its_id() {
+    let url = database().await;
+    let durable = builder(store(&url).await, LEASE).start().await.expect("a start");
+    let sql = client(&url).await;
+    for due in ["infinity", "20000-01-01"] {
+        let save = format!("select timingwheel.save_timer('{due}', 'tick', '{{}}', 'k')");
+        let id = ask(&sql, &save).await.expect("a save").expect("an id");
+        let id: TimerId = id.parse().expect("an id as any other");
+        assert_eq!(id.first_due().as_second(), Timestamp::MAX.as_second());
+        assert_eq!(durable.reschedule(id, soon(3_600_000)).await.expect("an answer"), Moved::Moved(id));
+        let moved = ask(&sql, &format!("select timingwheel.move_timer('k', '{due}')")).await;
+        assert_eq!(moved, some("moved"));
+        assert_eq!(durable.cancel(id).await.expect("an answer"), Cancelled::Removed);
+    }
+    assert!(ask(&sql, "select timingwheel.save_timer(null, 'tick', '{}')").await.is_err(), "no time");
+    durable.stop(Duration::from_secs(60)).await;
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use timingwheel_durable::Cancelled;
+use timingwheel_durable::store::Store;
 use timingwheel_durable::tokio_postgres::{Client, Config, NoTls};
 use timingwheel_durable::{PostgresOptions, PostgresStore};
 
@@ -79,4 +80,24 @@ async fn an_instance_needs_the_rights_that_are_listed_and_no_others() {
     drop(one);
     // A name that is left over is in nobody's way.
     drop(sql.batch_execute(&format!("drop owned by {role}; drop role {role}")).await);
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_log_in_any_more_is_the_fault_of_no_timer() {
+    let url = database().await;
+    let sql = client(&url).await;
+    let role = format!("{}_login", current_database(&sql).await);
+    let make = format!("create role {role} login; create schema timingwheel authorization {role}");
+    sql.batch_execute(&make).await.expect("a role");
+    let store = store(&url.replacen("postgres@", &format!("{role}@"), 1)).await;
+    sql.batch_execute(&format!("alter role {role} nologin")).await.expect("a change");
+    // It has one connection, which the first call takes.
+    let (first, second) = futures::future::join(store.count(), store.count()).await;
+    first.expect("its own connection");
+    let refused = second.expect_err("no connection");
+    assert!(refused.to_string().contains("is not permitted to log in (code 28000)"), "{refused}");
+    assert!(
+        PostgresStore::is_transient(&refused),
+        "an end that fails so is told again, and its timer is not buried"
+    );
 }

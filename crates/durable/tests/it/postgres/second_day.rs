@@ -7,7 +7,9 @@ use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel_durable::store::{Begun, Near, NewTimer, Standing, Store, ToBegin};
 use timingwheel_durable::tokio_postgres::NoTls;
-use timingwheel_durable::{Kind, PostgresError, PostgresOptions, PostgresStore, TimerId};
+use timingwheel_durable::{
+    Cancelled, Filter, Kind, PostgresError, PostgresOptions, PostgresStore, Saved, TimerId,
+};
 use tokio::time::{sleep, timeout};
 
 use super::server::database;
@@ -115,13 +117,76 @@ async fn calls_that_wait_for_a_lock_cost_no_lease_and_leave_no_statement_when_th
     durable.stop(GUARD).await;
 }
 
+#[tokio::test]
+async fn calls_that_wait_for_a_lock_make_no_timer_late() {
+    let (url, calls) = (database().await, Calls::default());
+    let durable = instance(&url, LEASE, &calls).await;
+    let far = Tick::new("far");
+    for key in ["k", "l"] {
+        durable.at(soon(3_600_000), &far).key(key).save().await.expect("a save");
+    }
+    durable.at(soon(6_000), &Tick::new("due")).save().await.expect("a save");
+    let (mut open, sql) = (client(&url).await, client(&url).await);
+    let open = open.transaction().await.expect("a transaction");
+    open.batch_execute("select from timingwheel.timers where key in ('k', 'l') for update")
+        .await
+        .expect("a lock");
+    // More than there are connections, for longer than it takes until the timer is due.
+    let waiting = tokio::spawn({
+        let durable = durable.clone();
+        async move {
+            let cancels = join_all((0..20).map(|_| durable.cancel("k")));
+            futures::future::join(
+                cancels,
+                join_all((0..20).map(|_| durable.reschedule("l", soon(7_200_000)))),
+            )
+            .await
+        }
+    });
+    until("three wait for the lock", async || {
+        let waiting =
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        sql.query(waiting, &[]).await.expect("rows").len() == 3
+    })
+    .await;
+    durable.at(soon(0), &Tick::new("now")).save().await.expect("it waits for nobody");
+    until("both are called", async || calls.names() == ["due", "now"]).await;
+    assert!(!waiting.is_finished(), "nobody waited");
+    let latest = durable.stats().lateness.max();
+    assert!(latest.is_some_and(|latest| latest < Duration::from_secs(3)), "{latest:?}");
+    drop(open);
+    waiting.await.expect("no panic");
+    durable.stop(GUARD).await;
+}
+
+#[tokio::test]
+async fn a_table_of_timers_that_is_locked_for_longer_than_a_lease_costs_no_idle_instance_its_lease() {
+    let (url, calls) = (database().await, Calls::default());
+    let both =
+        [instance(&url, Duration::from_secs(6), &calls), instance(&url, Duration::from_secs(6), &calls)];
+    let both = join_all(both).await;
+    until("each has its share", async || both.iter().all(|one| one.stats().shards == (32, 64))).await;
+    let sql = client(&url).await;
+    // As by `vacuum full`, or by one that waits for a long transaction.
+    sql.batch_execute("begin; lock table timingwheel.timers in access exclusive mode").await.expect("a lock");
+    sleep(Duration::from_secs(15)).await;
+    sql.batch_execute("rollback").await.expect("its end");
+    let renewals = || both.iter().map(|one| one.stats().renewals).min();
+    let before = renewals();
+    until("both renew", async || renewals() > before.map(|before| before + 2)).await;
+    assert!(both.iter().all(|one| one.stats().rejoined == 0), "{:?}", both[0].stats());
+    for one in both {
+        one.stop(GUARD).await;
+    }
+}
+
 /// Polls once.
 async fn is_pending(mut future: std::pin::Pin<&mut impl Future>) -> bool {
     std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
-#[tokio::test]
-async fn a_save_whose_key_an_open_transaction_has_holds_up_no_other_save() {
+/// `waits`: how long it has waited for its key before the others come.
+async fn hold_up_no_other_save(waits: Duration) {
     let (url, calls) = (database().await, Calls::default());
     let durable = instance(&url, LEASE, &calls).await;
     let mut open = client(&url).await;
@@ -132,16 +197,27 @@ async fn a_save_whose_key_an_open_transaction_has_holds_up_no_other_save() {
     let (due, tick) = (soon(3_600_000), Tick::new("far"));
     let mut held = std::pin::pin!(durable.at(due, &tick).key("k").save());
     assert!(is_pending(held.as_mut()).await);
+    sleep(waits).await;
     for round in 0..3 {
         let keys: Vec<String> = (0..20).map(|number| format!("{round} {number}")).collect();
         let saves = keys.iter().map(|key| durable.at(due, &tick).key(key.as_str()).save());
-        let saved = timeout(Duration::from_secs(8), join_all(saves)).await.expect("they wait for nobody");
+        let saved = timeout(Duration::from_secs(4), join_all(saves)).await.expect("they wait for nobody");
         assert!(saved.iter().all(Result::is_ok), "{saved:?}");
     }
     assert!(is_pending(held.as_mut()).await, "it waits for its key");
     drop(open);
     held.await.expect("the key is free");
     durable.stop(GUARD).await;
+}
+
+#[tokio::test]
+async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_with_it() {
+    hold_up_no_other_save(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_after_it() {
+    hold_up_no_other_save(Duration::from_secs(1)).await;
 }
 
 /// A schema of the first format, with a timer that waits, one that is due, and a series.
@@ -182,6 +258,43 @@ async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
     assert_eq!(ours, ["in_time", "renew"], "none of an older format is left");
     // The old instance is found dead first.
     until("all are called", async || calls.names() == ["begun", "due", "soon"]).await;
+    durable.stop(GUARD).await;
+}
+
+#[tokio::test]
+async fn a_migration_takes_longer_than_a_call_may_and_other_programs_wait_for_it() {
+    let url = database().await;
+    let options = format_1(&url).await.timeout(Duration::from_secs(1));
+    // As of a table with very many timers: each index takes two seconds.
+    let slow = "create function slow() returns event_trigger language plpgsql as \
+            'begin perform pg_sleep(2); end'; \
+        create event trigger slow on ddl_command_start when tag in ('CREATE INDEX') execute function slow()";
+    client(&url).await.batch_execute(slow).await.expect("a slow server");
+    let connected = join_all((0..2).map(|_| PostgresStore::connect_with(options.clone(), NoTls))).await;
+    assert!(connected.iter().all(Result::is_ok), "{connected:?}");
+}
+
+#[tokio::test]
+async fn a_first_host_that_is_silent_hides_no_second_one_also_where_the_lease_is_short() {
+    let (url, calls) = (database().await, Calls::default());
+    // It takes no connection, and its queue is full.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let mut queued = Vec::new();
+    while let Ok(Ok(one)) =
+        timeout(Duration::from_millis(300), tokio::net::TcpStream::connect(("127.0.0.1", port))).await
+    {
+        queued.push(one);
+    }
+    let both = url.replacen("127.0.0.1", &format!("127.0.0.1:{port},127.0.0.1"), 1);
+    let durable = instance(&both, Duration::from_secs(3), &calls).await;
+    until("it renews", async || durable.stats().renewals > 0).await;
+    // As a failover.
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity \
+        where datname = current_database() and pid <> pg_backend_pid()";
+    client(&url).await.execute(end, &[]).await.expect("an end of all connections");
+    let before = durable.stats().renewals;
+    until("it renews again", async || durable.stats().renewals > before + 1).await;
     durable.stop(GUARD).await;
 }
 
@@ -236,6 +349,71 @@ async fn a_database_of_another_encoding_is_refused_by_name() {
     sql.batch_execute(&create).await.expect("a database");
     let error = PostgresStore::connect(&format!("{url}_latin1")).await.expect_err("a refusal").to_string();
     assert_eq!(error, "the database must have the encoding UTF8, got LATIN1");
+}
+
+/// Of a database, or of a role: an application may need them.
+const SETTINGS: [&str; 11] = [
+    "backslash_quote = off",
+    "bytea_output = escape",
+    "datestyle = 'German, DMY'",
+    "default_transaction_deferrable = on",
+    "default_transaction_isolation = serializable",
+    "intervalstyle = sql_standard",
+    "plan_cache_mode = force_generic_plan",
+    "row_security = off",
+    "search_path = nowhere",
+    "standard_conforming_strings = off",
+    "timezone = 'Asia/Kathmandu'",
+];
+
+#[tokio::test]
+async fn settings_of_the_database_change_nothing() {
+    let (url, calls) = (database().await, Calls::default());
+    let sql = client(&url).await;
+    let name: String = sql.query_one("select current_database()::text", &[]).await.expect("a name").get(0);
+    for setting in SETTINGS {
+        sql.batch_execute(&format!("alter database {name} set {setting}")).await.expect("a setting");
+    }
+    let mut instances = Vec::new();
+    for _ in 0..4 {
+        instances.push(instance(&url, Duration::from_secs(5), &calls));
+    }
+    let instances = join_all(instances).await;
+    let first = &instances[0];
+    first.keep_history(Tick::KIND, LEASE).await.expect("a setting");
+    let far = Tick::new("far");
+    let saves = join_all((0..200).map(|n| {
+        let tick = Tick::new(format!("{n:03}"));
+        let durable = &instances[n % 4];
+        async move { durable.at(soon(2_000), &tick).save().await }
+    }));
+    assert!(saves.await.iter().all(Result::is_ok));
+    first.at(soon(3_600_000), &far).key("k").save().await.expect("a save");
+    let replaced = first.at(soon(3_600_000), &far).key("k").replace().save().await.expect("a save");
+    assert!(matches!(replaced, Saved::Replaced { .. }), "{replaced:?}");
+    let other = client(&url).await;
+    let told: String = other
+        .query_one("select timingwheel.move_timer('k', '2100-01-02 03:04:05.678Z')", &[])
+        .await
+        .expect("an answer")
+        .get(0);
+    assert_eq!(told, "moved");
+    let found = first.get("k").await.expect("an answer").expect("a timer");
+    assert_eq!(found.timer.due().to_string(), "2100-01-02T03:04:05.678Z");
+    assert_eq!(found.read::<Tick>().expect("a payload").name, "far");
+    until("all are called", async || calls.all().len() == 200).await;
+    assert_eq!(first.cancel("k").await.expect("an answer"), Cancelled::Removed);
+    until("200 are done, one was replaced, and one cancelled", async || {
+        first.look(Filter::history().limit(1_000)).await.expect("a page").timers.len() == 202
+    })
+    .await;
+    for instance in instances {
+        instance.stop(GUARD).await;
+        let stats = instance.stats();
+        assert_eq!((stats.store_errors, stats.rejoined, stats.fenced), (0, 0, 0));
+    }
+    let distinct: std::collections::BTreeSet<String> = calls.names().into_iter().collect();
+    assert_eq!(distinct.len(), 200, "each once");
 }
 
 #[tokio::test]

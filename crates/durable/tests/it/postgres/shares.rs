@@ -8,7 +8,7 @@ use timingwheel_durable::tokio_postgres::NoTls;
 use timingwheel_durable::{Health, Kind, Place, PostgresOptions, PostgresStore, TimerId};
 
 use super::server::database;
-use super::support::{Calls, Tick, builder, client, instance, soon, store, ticks, until};
+use super::support::{Calls, Tick, builder, client, instance, overdue, soon, store, ticks, until};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -56,22 +56,38 @@ async fn what_an_owner_has_begun_is_overdue_wherever_its_shard_is_now_and_hides_
     let (first, second) = (store(&url).await, store(&url).await);
     let owner = joined(&first).await;
     let id = |unique| TimerId::new(soon(-600_000), unique);
-    let ticks_of_all_shards = (0..150).map(|unique| NewTimer::new(id(unique), Tick::KIND, b"{}"));
+    // More than an answer has.
+    let ticks_of_all_shards = (0..6_400).map(|unique| NewTimer::new(id(unique), Tick::KIND, b"{}"));
     let timers: Vec<NewTimer> = ticks_of_all_shards
-        .chain((150..214).map(|unique| NewTimer::new(id(unique), "nobody's", b"{}")))
+        .chain((6_400..6_464).map(|unique| NewTimer::new(id(unique), "nobody's", b"{}")))
         .collect();
-    let nears = timers[..150].iter().map(|timer| timer.id.into()).collect();
+    let nears = timers[..6_400].iter().map(|timer| timer.id.into()).collect();
     first.save(timers).await.expect("a save");
     let ask = ToBegin { timers: nears, kinds: ticks() };
     let begun = first.begin(owner, ask).await.expect("a begin");
     assert!(begun.iter().all(|begun| matches!(begun, Begun::Yours(_))));
     second.join(LEASE, ticks()).await.expect("a join");
-    let overdue = first.overdue(owner, soon(0), ticks()).await.expect("an answer");
+    let overdue = overdue(&first, owner, ticks()).await;
     let (begun, others): (Vec<_>, Vec<_>) = overdue.into_iter().partition(|timer| timer.has_begun);
     let shards = begun.iter().map(|timer| timer.timer.id().unique() % 64).collect::<BTreeSet<_>>();
-    assert_eq!((begun.len(), shards.len()), (100, 64), "in both owners' shards, and no more than so many");
+    assert_eq!((begun.len(), shards.len()), (6_400, 64), "in both owners' shards");
     assert_eq!(others.len(), 32, "of its own shards");
     assert!(others.iter().all(|timer| timer.kind == "nobody's" && !timer.is_handled));
+}
+
+#[tokio::test]
+async fn an_instance_whose_join_nobody_heard_has_its_shards_for_seconds_and_not_for_a_lease() {
+    let url = database().await;
+    let (store, sql) = (store(&url).await, client(&url).await);
+    let owner = store.join(LEASE, ticks()).await.expect("a join");
+    let left = async || -> i32 {
+        let left =
+            "select extract(epoch from expires_at - clock_timestamp())::int from timingwheel.instances";
+        sql.query_one(left, &[]).await.expect("an instance").get(0)
+    };
+    assert!(left().await <= 10, "until it renews");
+    store.renew(owner, None).await.expect("a renewal");
+    assert!(left().await > 10);
 }
 
 async fn with_shards(url: &str, shards: u32) -> PostgresStore {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
-use timingwheel_durable::store::Kinds;
+use timingwheel_durable::store::{Kinds, Overdue, Owner, Store};
 use timingwheel_durable::tokio_postgres::{Client, NoTls};
-use timingwheel_durable::{Answer, Builder, Durable, Kind, PostgresOptions, PostgresStore, Run};
+use timingwheel_durable::{Answer, Builder, Durable, Kind, Place, PostgresOptions, PostgresStore, Run};
 
 use crate::every_store::kinds;
 
@@ -53,6 +53,20 @@ pub(crate) async fn client(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
     tokio::spawn(connection);
     client
+}
+
+/// All timers of an owner that are overdue.
+pub(crate) async fn overdue(store: &PostgresStore, owner: Owner, kinds: Kinds) -> Vec<Overdue> {
+    let (mut all, mut after) = (Vec::new(), Some(Place::FIRST));
+    while let Some(place) = after {
+        let told = store.overdue(owner, place, soon(0), Kinds::clone(&kinds)).await.expect("an answer");
+        assert!(
+            told.1.is_none_or(|end| end > place) && told.0.iter().all(|timer| timer.timer.place() > place)
+        );
+        all.extend(told.0);
+        after = told.1;
+    }
+    all
 }
 
 /// What handlers were called for, with the attempt, by which instance.

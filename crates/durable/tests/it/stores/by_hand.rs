@@ -194,12 +194,12 @@ impl<S: Store> Hand<S> {
         self.begin(old, two.clone()).await;
         let new = self.join().await;
         let done = Change::Delete;
-        assert_eq!(self.settle(old, one.id.into(), 1, done.clone()).await, Settled::Lost, "taken over");
+        assert_eq!(self.settle(old, one.id.into(), 1, done.clone()).await, Settled::Fenced, "taken over");
         self.begin(new, one.clone()).await;
-        assert_eq!(self.settle(old, one.id.into(), 1, done.clone()).await, Settled::Lost, "begun anew");
+        assert_eq!(self.settle(old, one.id.into(), 1, done.clone()).await, Settled::Fenced, "begun anew");
         assert_eq!(
             self.settle(old, one.id.into(), 2, done.clone()).await,
-            Settled::Lost,
+            Settled::Fenced,
             "another's attempt"
         );
         assert_eq!(

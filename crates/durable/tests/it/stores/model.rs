@@ -78,7 +78,7 @@ impl Model {
             }
             left += 1;
             crash(timer);
-            !timer.ending
+            !timer.cancelled
         });
         // Nobody has this one.
         self.epoch = u64::MAX;
@@ -90,7 +90,7 @@ impl Model {
         let timer = Stored::from(new);
         let epoch = self.epoch;
         self.timers.retain(|other| {
-            let is_cancelled = other.ending && !is_of(other, epoch);
+            let is_cancelled = other.cancelled && !is_of(other, epoch);
             !(is_cancelled && other.key.is_some() && other.key == timer.key)
         });
         let holder = timer.key.clone().and_then(|key| self.standing(&Which::Key(key)));
@@ -102,12 +102,12 @@ impl Model {
             return Saved::Stored(id);
         };
         let old = &self.timers[holder];
-        let is_plain = old.series.is_none() && !old.ending;
+        let is_plain = old.series.is_none() && !old.cancelled;
         if !replaces || (timer.series.is_some() && is_plain) {
             return Saved::KeyTaken(old.timer.id());
         }
         let same = match (&old.series, &timer.series) {
-            (Some(before), Some(after)) if before.rule == after.rule && !old.ending => Some(
+            (Some(before), Some(after)) if before.rule == after.rule && !old.cancelled => Some(
                 before.missed == after.missed && (&old.payload, &old.kind) == (&timer.payload, &timer.kind),
             ),
             _ => None,
@@ -127,7 +127,7 @@ impl Model {
             } else {
                 old.series = timer.series;
             }
-            (old.kind, old.payload, old.ending) = (timer.kind, timer.payload, false);
+            (old.kind, old.payload, old.cancelled) = (timer.kind, timer.payload, false);
             old.version += 1;
             return Saved::Updated(old.timer.id());
         }
@@ -135,7 +135,7 @@ impl Model {
             return Saved::Over { dropped: None };
         }
         if begun {
-            (old.key, old.ending) = (None, true);
+            (old.key, old.cancelled) = (None, true);
             old.version += 1;
             let begun = old.timer.id();
             self.timers.push(timer);
@@ -184,7 +184,7 @@ impl Model {
             // What was cancelled, and runs no more.
             let is_over = |timer: &Stored| {
                 let is_asked = timer.timer == *near && ask.kinds.contains(&timer.kind) && !is_buried(timer);
-                is_asked && timer.ending && !is_of(timer, epoch)
+                is_asked && timer.cancelled && !is_of(timer, epoch)
             };
             let before = self.timers.len();
             self.timers.retain(|timer| !is_over(timer));
@@ -207,7 +207,7 @@ impl Model {
 
     pub(crate) fn settle(&mut self, owner: Owner, ended: Ended) -> Settled {
         if self.epoch != owner.epoch {
-            return Settled::Lost;
+            return Settled::Fenced;
         }
         let Ended { timer: near, attempt, version, change } = ended;
         let found = self.timers.iter().position(|timer| {
@@ -232,7 +232,7 @@ impl Model {
                 // Where it stood does not matter any more, and nothing that was changed.
                 buried.timer = Near::from(buried.timer.id());
                 buried.attempts = attempt - u32::from(!was_called);
-                (buried.ending, buried.version, buried.state) =
+                (buried.cancelled, buried.version, buried.state) =
                     (false, 0, State::Buried(Buried::new(reason)));
                 self.timers.push(buried);
                 (None, next)
@@ -263,8 +263,8 @@ impl Model {
         };
         if let Some(attempt) = self.running(index) {
             let timer = &mut self.timers[index];
-            timer.version += u32::from(!timer.ending);
-            timer.ending = true;
+            timer.version += u32::from(!timer.cancelled);
+            timer.cancelled = true;
             return Removal::Running(timer.timer.id(), attempt);
         }
         Removal::Removed(self.timers.remove(index).timer)
@@ -273,7 +273,7 @@ impl Model {
     pub(crate) fn reschedule(&mut self, which: &Which, due: Timestamp) -> Move {
         let Some(index) = self.standing(which) else { return Move::NotFound };
         let timer = &self.timers[index];
-        if timer.ending && !is_of(timer, self.epoch) {
+        if timer.cancelled && !is_of(timer, self.epoch) {
             return Move::NotFound;
         }
         let running = self.running(index);
