@@ -13,14 +13,14 @@ use timingwheel_durable::store::{
 };
 use timingwheel_durable::{Place, TimerId};
 
-use crate::history::{Event, History, needs, number_in};
+use crate::history::{self, Event, History, needs, number_in};
 use crate::row::Row;
 use crate::script::Lack;
 
 pub(crate) const SHARDS: u64 = 64;
 
 /// The first lease: an instance that has not heard of its join does not keep shards for long.
-const FIRST_LEASE_MS: i64 = 5_000;
+const FIRST_LEASE_MS: i64 = 10_000;
 
 /// An owner, and what tells it from another one of that epoch.
 #[derive(Clone, Copy, Debug)]
@@ -406,7 +406,7 @@ impl Db {
         if runs || !(is_mine || is_begun || !self.has(Lack::BeginsOwnShards)) {
             return Begun::Gone;
         }
-        if self.is_locked(row) {
+        if self.is_locked(row) && self.has(Lack::BeginsUnlocked) {
             return Begun::Locked;
         }
         let id = near.id();
@@ -428,23 +428,21 @@ impl Db {
     }
 
     pub(crate) fn settle(&mut self, who: Who, ends: Vec<Ended>) -> Vec<Settled> {
-        if !self.is_member(who) {
-            return vec![Settled::Lost; ends.len()];
-        }
-        ends.into_iter().map(|ended| self.settle_one(who.epoch, ended)).collect()
+        ends.into_iter().map(|ended| self.settle_one(who, ended)).collect()
     }
 
-    pub(crate) fn settle_one(&mut self, epoch: u64, ended: Ended) -> Settled {
-        if !self.tables.members.contains_key(&epoch) {
+    pub(crate) fn settle_one(&mut self, who: Who, ended: Ended) -> Settled {
+        if !self.is_member(who) {
             return Settled::Lost;
         }
+        let epoch = who.epoch;
         let Ended { timer, attempt, version, change } = ended;
         let begun_by = (attempt > 0).then_some(epoch);
         let found = self.at(timer).filter(|row| {
             (row.begun_by == begun_by || !self.has(Lack::SettlesOwn)) && row.attempts == attempt
         });
         let Some(row) = found else { return Settled::Gone };
-        if self.is_locked(row) {
+        if self.is_locked(row) && self.has(Lack::SettlesUnlocked) {
             return Settled::Locked;
         }
         if row.version != version && self.has(Lack::SettlesVersion) {
@@ -483,7 +481,8 @@ impl Db {
             (row.timer, row.series, row.attempts, row.begun_by) = (put.timer, put.series, put.attempts, None);
             self.insert(row);
         }
-        self.log(Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms });
+        let ended = history::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms };
+        self.log(Event::Settled(ended));
         Settled::Done
     }
 

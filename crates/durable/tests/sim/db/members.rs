@@ -43,6 +43,9 @@ impl Db {
         let free: Vec<u64> = (0..SHARDS).filter(|shard| !kept.contains_key(shard)).collect();
         kept.extend(free.into_iter().zip(wants).map(|(shard, (_, epoch))| (shard, epoch)));
         let has_changed = tables.owners != kept;
+        if has_changed {
+            self.history.push(Event::Shares { owners: kept.clone() });
+        }
         tables.owners = kept;
         if (has_changed || tells) && self.has(Lack::ShareHints) {
             self.notes.push(None);
@@ -126,7 +129,9 @@ impl Db {
             || is_unshared
         {
             taken = if self.has(Lack::RenewRemoves) { self.remove_the_dead() } else { 0 };
-            self.share_out(true);
+            if self.has(Lack::RenewShares) {
+                self.share_out(true);
+            }
         }
         let others = self.tables.members.iter().filter(|(other, _)| **other != epoch);
         let others_ms = others.map(|(_, member)| member.expires_at - now).min();
@@ -180,7 +185,9 @@ impl Db {
         }
         if self.tables.members.remove(&epoch).is_some() {
             self.log(Event::Gone { epoch, why: "left" });
-            self.share_out(true);
+            if self.has(Lack::LeaveShares) {
+                self.share_out(true);
+            }
         }
         given_back
     }
