@@ -35,8 +35,16 @@ pub(crate) struct Member {
     pub(crate) expires_at: i64,
     /// Without any it gets no shards.
     pub(crate) kinds: Kinds,
+    /// Of these it cannot read the rules of series.
+    unread: BTreeSet<String>,
     /// After a restore, two instances may have one epoch.
     token: u64,
+}
+
+impl Member {
+    fn can(&self, kind: &str, is_series: bool) -> bool {
+        self.kinds.contains(kind) && !(is_series && self.unread.contains(kind))
+    }
 }
 
 pub(crate) fn shard(unique: u64) -> u64 {
@@ -374,8 +382,9 @@ impl Db {
         let (mut timers, mut looked_at) = (Vec::new(), 0);
         while let Some(row) = rest.next_if(|row| row.timer.due() <= ask.until) {
             looked_at += 1;
-            let is_its =
-                is_own(row) || helped_with(row).is_some_and(|kinds| kinds.contains(row.kind.as_str()));
+            let is_its = is_own(row)
+                || helped_with(row)
+                    .is_some_and(|with| with.contains(&(row.kind.as_str(), row.series.is_some())));
             if ask.kinds.contains(&row.kind) && is_its && !self.runs(row) {
                 timers.push(row.timer);
             }
@@ -400,7 +409,8 @@ impl Db {
     fn begin_one(&mut self, epoch: u64, near: Near, ask: &ToBegin) -> Begun {
         let shard = shard(near.id().unique());
         let Some(row) = self.at(near).filter(|row| ask.kinds.contains(&row.kind)) else { return Begun::Gone };
-        let is_mine = self.tables.owners.get(&shard) == Some(&epoch) || self.lacks(shard, &row.kind);
+        let is_mine = self.tables.owners.get(&shard) == Some(&epoch)
+            || self.lacks(shard, &row.kind, row.series.is_some());
         let is_begun = row.begun_by == Some(epoch);
         let runs = self.runs(row) && !is_begun && self.has(Lack::BeginsOnce);
         if runs || !(is_mine || is_begun || !self.has(Lack::BeginsOwnShards)) {

@@ -353,7 +353,7 @@ impl Reader {
         let members: BTreeSet<u64> = self.stands.members.keys().copied().collect();
         let Some(row) = self.row(id) else { return };
         let is_over = row.is_ending && row.begun_by != Some(epoch);
-        let kind = row.needs.0;
+        let (kind, is_series) = (row.needs.0, row.every_ms.is_some());
         let before = row.begun_by.filter(|before| *before != epoch && members.contains(before));
         let is_again = row.begun_by == Some(epoch);
         row.is_called &= is_again && !is_back;
@@ -367,8 +367,9 @@ impl Reader {
         let holder = self.stands.owners.get(&shard(id.unique())).copied();
         let of =
             holder.and_then(|holder| self.stands.members.get(&holder)).and_then(|inst| self.up.get(inst));
-        // Where its owner has no handler for it, others help.
-        if !is_again && holder != Some(epoch) && of.is_some_and(|(kinds, ..)| kinds.contains(&kind)) {
+        // Where its owner has no handler for it, or cannot read its rule, others help.
+        let can = |(kinds, _, zones): &(Vec<u8>, _, bool)| kinds.contains(&kind) && (*zones || !is_series);
+        if !is_again && holder != Some(epoch) && of.is_some_and(can) {
             self.wrong("shard", format!("{id} is begun by {epoch}, and its shard is that of {holder:?}"));
         }
     }

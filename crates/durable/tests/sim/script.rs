@@ -294,7 +294,8 @@ impl Draws {
     fn fault(&mut self, slots: usize) -> Action {
         use Action::*;
         let slot = self.random.usize(0..slots);
-        let long = self.small(3 * self.lease);
+        // Longer than a lease: then the others have its timers.
+        let long = self.small((3 * self.lease).min(self.lease + 30 * MINUTE));
         match self.random.u8(0..24) {
             0..=2 => self.start(slot),
             3 | 4 => Stop { slot, limit_ms: self.small(self.lease) },

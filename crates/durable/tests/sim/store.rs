@@ -2,7 +2,7 @@
 //!
 //! It is to [`Db`](crate::db::Db) as the files in `src/postgres` are to the SQL: numbers, hints, limits of time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,6 +62,8 @@ struct Owned {
     lease: Duration,
     kinds: Kinds,
     parts: Parts,
+    /// Of these kinds it cannot read the rules of series.
+    unread: BTreeSet<String>,
     /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
     low: Option<i64>,
     clock: Option<(Instant, i64)>,
@@ -511,7 +513,9 @@ impl Store for Client {
         let is_own = self.0.wire.world().has(Lack::LeaseConnection);
         let connections = if is_own { None } else { Some(&self.0.connections) };
         let lease = self
-            .ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from, own.low))))
+            .ask_on(connections, limit, true, move |db| {
+                Some(Ok(db.renew(who, lease_ms, from, own.low, &own.unread)))
+            })
             .await?;
         let Some(lease) = lease else {
             self.state().owned.remove(&epoch);
@@ -557,6 +561,12 @@ impl Store for Client {
             if let Some(hint) = self.hear(owner).await {
                 return hint;
             }
+        }
+    }
+
+    fn cannot_read(&self, owner: Owner, kind: &str) {
+        if let Some(own) = self.state().owned.get_mut(&owner.epoch) {
+            own.unread.insert(kind.to_owned());
         }
     }
 
