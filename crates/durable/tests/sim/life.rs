@@ -3,7 +3,7 @@
 mod open;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use self::open::{Open, cancel_in, save_in};
 use crate::history::{Event, History, KILLS, OF_ITSELF, Told};
-use crate::network::{Kit, Wire, World, lock, ms};
+use crate::network::{Kit, Machine, Wire, World, lock, ms};
 use crate::payload::{self, Order};
 use crate::script::{Action, Ends, Job, POISON, Script, every_minutes};
 use crate::store::{Client, Failed};
@@ -110,24 +110,18 @@ struct Life {
     calls: usize,
 }
 
-fn on<const K: u8>(builder: Builder, wire: &Wire, is_new: bool, backoff: Backoff) -> Builder {
+fn on<const K: u8, const NEW: bool>(builder: Builder, wire: &Wire, backoff: Backoff) -> Builder {
     let wire = wire.clone();
-    if is_new {
-        builder
-            .on(move |order: Order<K, true>, run: Run| handle(wire.clone(), order.job, run))
-            .retry::<Order<K, true>>(backoff)
-    } else {
-        builder
-            .on(move |order: Order<K, false>, run: Run| handle(wire.clone(), order.job, run))
-            .retry::<Order<K, false>>(backoff)
-    }
+    builder
+        .on(move |order: Order<K, NEW>, run: Run| handle(wire.clone(), order.job, run))
+        .retry::<Order<K, NEW>>(backoff)
 }
 
 /// Lets it happen, and returns its history.
-pub(crate) async fn live(script: &Script) -> History {
+pub(crate) async fn live(script: &Script, statements: Arc<AtomicU64>) -> History {
     fastrand::seed(script.seed);
     let (crashes, crashed) = mpsc::unbounded_channel();
-    let world = World::new(script.lacks, script.span_ms, crashes);
+    let world = World::new(script.lacks, script.span_ms, statements, crashes);
     let mut life = Life {
         script: script.clone(),
         world: Arc::clone(&world),
@@ -203,42 +197,29 @@ impl Life {
             Stop { slot, limit_ms } => self.stop(slot, limit_ms),
             Kill { slot } => self.kill(slot),
             Freeze { slot, ms } => {
-                until = last(ms);
-                self.wire(slot, |wire| {
-                    wire.freeze(until);
+                until = self.wire(slot, last(ms), |wire| &wire.frozen);
+                if let Some(wire) = self.wires.get(&slot) {
                     world.log(Event::Frozen { inst: wire.inst(), until });
-                });
+                }
             }
-            SetClock { slot, by_ms } => self.wire(slot, |wire| wire.set_clock(by_ms)),
-            Cut { slot, ms } => {
-                until = last(ms);
-                self.wire(slot, |wire| wire.cut(until));
+            SetClock { slot, by_ms } => {
+                if let Some(wire) = self.wires.get(&slot) {
+                    wire.set_clock(by_ms);
+                }
             }
-            Flaky { slot, ms } => {
-                until = last(ms);
-                self.wire(slot, |wire| wire.make_flaky(until));
-            }
+            Cut { slot, ms } => until = self.wire(slot, last(ms), |wire| &wire.cut),
+            Flaky { slot, ms } => until = self.wire(slot, last(ms), |wire| &wire.flaky),
             SetDbClock { by_ms } => {
                 lock(&world.faults).clock_ms += by_ms;
                 world.log(Event::DbClockSet);
             }
-            Slow { ms } => {
-                until = last(ms);
-                lock(&world.faults).slow = until;
-            }
-            DeadRows { ms } => {
-                until = last(ms);
-                lock(&world.faults).dead_rows = until;
-            }
+            Slow { ms } => until = world.is_ill(last(ms), |faults| &mut faults.slow),
+            DeadRows { ms } => until = world.is_ill(last(ms), |faults| &mut faults.dead_rows),
             ServerDown { ms } => {
-                until = last(ms);
-                lock(&world.faults).down = until;
+                until = world.is_ill(last(ms), |faults| &mut faults.down);
                 world.disconnect();
             }
-            ReadOnly { ms } => {
-                until = last(ms);
-                lock(&world.faults).read_only = until;
-            }
+            ReadOnly { ms } => until = world.is_ill(last(ms), |faults| &mut faults.read_only),
             GoBack { by_ms } => world.go_back(now - by_ms),
             call => return self.call(call),
         }
@@ -247,10 +228,12 @@ impl Life {
         }
     }
 
-    fn wire(&self, slot: usize, work: impl FnOnce(&Wire)) {
+    /// One of its ills lasts until then.
+    fn wire(&self, slot: usize, until: i64, of: impl FnOnce(&Machine) -> &AtomicI64) -> i64 {
         if let Some(wire) = self.wires.get(&slot) {
-            work(wire);
+            of(&wire.0).store(until, Ordering::Relaxed);
         }
+        until
     }
 
     fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: Kit) {
@@ -278,11 +261,15 @@ impl Life {
                     .concurrency(script.concurrency);
                 let backoff = Backoff::exponential(ms(1_000)..=ms(60_000)).tries(script.tries);
                 for kind in &kinds {
-                    builder = match kind {
-                        0 => on::<0>(builder, &wire, is_new, backoff.clone()),
-                        1 => on::<1>(builder, &wire, is_new, backoff.clone()),
-                        _ => on::<2>(builder, &wire, is_new, backoff.clone()),
+                    let on = match (kind, is_new) {
+                        (0, true) => on::<0, true>,
+                        (0, false) => on::<0, false>,
+                        (1, true) => on::<1, true>,
+                        (1, false) => on::<1, false>,
+                        (_, true) => on::<2, true>,
+                        (_, false) => on::<2, false>,
                     };
+                    builder = on(builder, &wire, backoff.clone());
                 }
                 match builder.start().await {
                     Ok(durable) => {

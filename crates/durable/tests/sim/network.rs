@@ -41,7 +41,7 @@ pub(crate) struct World {
     /// Handlers that end their process tell of the instance.
     pub(crate) crashes: mpsc::UnboundedSender<usize>,
     /// How many were sent.
-    pub(crate) statements: AtomicU64,
+    pub(crate) statements: Arc<AtomicU64>,
     pub(crate) db: Mutex<Db>,
     lacks: Option<Lack>,
     pub(crate) faults: Mutex<Faults>,
@@ -63,12 +63,17 @@ pub(crate) fn ms(millis: i64) -> Duration {
 }
 
 impl World {
-    pub(crate) fn new(lacks: Option<Lack>, span_ms: i64, crashes: mpsc::UnboundedSender<usize>) -> Arc<Self> {
+    pub(crate) fn new(
+        lacks: Option<Lack>,
+        span_ms: i64,
+        statements: Arc<AtomicU64>,
+        crashes: mpsc::UnboundedSender<usize>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
             span_ms,
             crashes,
-            statements: AtomicU64::new(0),
+            statements,
             db: Mutex::new(Db { lacks, ..Db::default() }),
             lacks,
             faults: Mutex::default(),
@@ -91,6 +96,12 @@ impl World {
 
     pub(crate) fn db_ms(&self) -> i64 {
         EPOCH_MS + self.now() + lock(&self.faults).clock_ms
+    }
+
+    /// One of the server's ills lasts until then.
+    pub(crate) fn is_ill(&self, until: i64, of: impl FnOnce(&mut Faults) -> &mut i64) -> i64 {
+        *of(&mut lock(&self.faults)) = until;
+        until
     }
 
     pub(crate) fn log(&self, event: Event) {
@@ -171,18 +182,18 @@ pub(crate) type Kit = (i64, i64, bool);
 
 /// The machine and the connections of one incarnation of an instance.
 #[derive(Clone)]
-pub(crate) struct Wire(Arc<Machine>);
+pub(crate) struct Wire(pub(crate) Arc<Machine>);
 
-struct Machine {
+pub(crate) struct Machine {
     world: Arc<World>,
     inst: usize,
     random: Mutex<fastrand::Rng>,
     /// By their epochs, also of owners that are none any more.
     tokens: Mutex<BTreeMap<u64, u64>>,
     is_dead: AtomicBool,
-    frozen: AtomicI64,
-    cut: AtomicI64,
-    flaky: AtomicI64,
+    pub(crate) frozen: AtomicI64,
+    pub(crate) cut: AtomicI64,
+    pub(crate) flaky: AtomicI64,
     clock_ms: AtomicI64,
     drift_ppm: i64,
     has_zones: bool,
@@ -265,18 +276,6 @@ impl Wire {
 
     pub(crate) fn is_dead(&self) -> bool {
         self.0.is_dead.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn freeze(&self, until: i64) {
-        self.0.frozen.store(until, Ordering::Relaxed);
-    }
-
-    pub(crate) fn cut(&self, until: i64) {
-        self.0.cut.store(until, Ordering::Relaxed);
-    }
-
-    pub(crate) fn make_flaky(&self, until: i64) {
-        self.0.flaky.store(until, Ordering::Relaxed);
     }
 
     fn is_cut(&self) -> bool {
