@@ -253,8 +253,11 @@ impl Runner {
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
             next = until;
         }
+        // A suspect that may begin by now waits for another event: an answer of the store, the lease, or an end. To wake for it
+        // would be to wake without end.
+        let suspect = self.suspect_at().filter(|at| *at > Instant::now());
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at().into_iter().chain(self.suspect_at()).chain(self.next_renewal()) {
+        for at in self.put_off.at().into_iter().chain(suspect).chain(self.next_renewal()) {
             next = next.min(at);
         }
         if self.has_wheel_ended {

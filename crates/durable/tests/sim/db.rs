@@ -13,14 +13,14 @@ use timingwheel_durable::store::{
 };
 use timingwheel_durable::{Place, TimerId};
 
-use crate::history::{Event, History, needs, number_in};
+use crate::history::{self, Event, History, needs, number_in};
 use crate::row::Row;
 use crate::script::Lack;
 
 pub(crate) const SHARDS: u64 = 64;
 
 /// The first lease: an instance that has not heard of its join does not keep shards for long.
-const FIRST_LEASE_MS: i64 = 5_000;
+const FIRST_LEASE_MS: i64 = 10_000;
 
 /// An owner, and what tells it from another one of that epoch.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,16 @@ pub(crate) struct Member {
     pub(crate) expires_at: i64,
     /// Without any it gets no shards.
     pub(crate) kinds: Kinds,
+    /// Of these it cannot read the rules of series.
+    unread: BTreeSet<String>,
     /// After a restore, two instances may have one epoch.
     token: u64,
+}
+
+impl Member {
+    fn can(&self, kind: &str, is_series: bool) -> bool {
+        self.kinds.contains(kind) && !(is_series && self.unread.contains(kind))
+    }
 }
 
 pub(crate) fn shard(unique: u64) -> u64 {
@@ -374,8 +382,9 @@ impl Db {
         let (mut timers, mut looked_at) = (Vec::new(), 0);
         while let Some(row) = rest.next_if(|row| row.timer.due() <= ask.until) {
             looked_at += 1;
-            let is_its =
-                is_own(row) || helped_with(row).is_some_and(|kinds| kinds.contains(row.kind.as_str()));
+            let is_its = is_own(row)
+                || helped_with(row)
+                    .is_some_and(|with| with.contains(&(row.kind.as_str(), row.series.is_some())));
             if ask.kinds.contains(&row.kind) && is_its && !self.runs(row) {
                 timers.push(row.timer);
             }
@@ -400,13 +409,14 @@ impl Db {
     fn begin_one(&mut self, epoch: u64, near: Near, ask: &ToBegin) -> Begun {
         let shard = shard(near.id().unique());
         let Some(row) = self.at(near).filter(|row| ask.kinds.contains(&row.kind)) else { return Begun::Gone };
-        let is_mine = self.tables.owners.get(&shard) == Some(&epoch) || self.lacks(shard, &row.kind);
+        let is_mine = self.tables.owners.get(&shard) == Some(&epoch)
+            || self.lacks(shard, &row.kind, row.series.is_some());
         let is_begun = row.begun_by == Some(epoch);
         let runs = self.runs(row) && !is_begun && self.has(Lack::BeginsOnce);
         if runs || !(is_mine || is_begun || !self.has(Lack::BeginsOwnShards)) {
             return Begun::Gone;
         }
-        if self.is_locked(row) {
+        if self.is_locked(row) && self.has(Lack::BeginsUnlocked) {
             return Begun::Locked;
         }
         let id = near.id();
@@ -428,23 +438,21 @@ impl Db {
     }
 
     pub(crate) fn settle(&mut self, who: Who, ends: Vec<Ended>) -> Vec<Settled> {
-        if !self.is_member(who) {
-            return vec![Settled::Fenced; ends.len()];
-        }
-        ends.into_iter().map(|ended| self.settle_one(who.epoch, ended)).collect()
+        ends.into_iter().map(|ended| self.settle_one(who, ended)).collect()
     }
 
-    pub(crate) fn settle_one(&mut self, epoch: u64, ended: Ended) -> Settled {
-        if !self.tables.members.contains_key(&epoch) {
+    pub(crate) fn settle_one(&mut self, who: Who, ended: Ended) -> Settled {
+        if !self.is_member(who) {
             return Settled::Fenced;
         }
+        let epoch = who.epoch;
         let Ended { timer, attempt, version, change } = ended;
         let begun_by = (attempt > 0).then_some(epoch);
         let found = self.at(timer).filter(|row| {
             (row.begun_by == begun_by || !self.has(Lack::SettlesOwn)) && row.attempts == attempt
         });
         let Some(row) = found else { return Settled::Gone };
-        if self.is_locked(row) {
+        if self.is_locked(row) && self.has(Lack::SettlesUnlocked) {
             return Settled::Locked;
         }
         if row.version != version && self.has(Lack::SettlesVersion) {
@@ -483,7 +491,8 @@ impl Db {
             (row.timer, row.series, row.attempts, row.begun_by) = (put.timer, put.series, put.attempts, None);
             self.insert(row);
         }
-        self.log(Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms });
+        let ended = history::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms };
+        self.log(Event::Settled(ended));
         Settled::Done
     }
 

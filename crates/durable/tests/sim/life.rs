@@ -3,7 +3,7 @@
 mod open;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use self::open::{Open, cancel_in, save_in};
-use crate::history::{Event, History, OF_ITSELF, Told};
-use crate::network::{Wire, World, lock, ms};
+use crate::history::{Event, History, KILLS, OF_ITSELF, Told};
+use crate::network::{Kit, Machine, Wire, World, lock, ms};
 use crate::payload::{self, Order};
 use crate::script::{Action, Ends, Job, POISON, Script, every_minutes};
 use crate::store::{Client, Failed};
@@ -39,6 +39,7 @@ async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
     sleep(ms(job.takes_ms)).await;
     wire.thawed().await;
     if job.ends == Ends::Kills && attempt <= job.fails && world.now() < world.span_ms && !wire.is_dead() {
+        world.log(Event::Ended { inst, id, attempt, how: KILLS.into() });
         wire.die();
         let _ = world.crashes.send(inst);
         wire.thawed().await;
@@ -68,7 +69,7 @@ async fn handle(wire: Wire, job: Job, run: Run) -> HandlerResult {
 /// Ends a timer that is no series in the transaction of its effect.
 async fn finish_in(wire: &Wire, run: &Run, holds: i64) -> HandlerResult {
     let world = wire.world();
-    let (id, attempt, epoch, timer) = (run.id, run.attempt, run.epoch, Near::new(run.id, run.due));
+    let (id, attempt, who, timer) = (run.id, run.attempt, wire.who(run.epoch), Near::new(run.id, run.due));
     let open = Open::begin(world, &Which::Id(id)).await;
     sleep(ms(holds)).await;
     wire.thawed().await;
@@ -78,7 +79,7 @@ async fn finish_in(wire: &Wire, run: &Run, holds: i64) -> HandlerResult {
     let done = open.commit(wire.inst(), |db| {
         let version = db.get(&Which::Id(id)).map_or(0, |stored| stored.version);
         let ended = Ended { timer, attempt, version, change: Change::Delete };
-        let done = db.settle_one(epoch, ended) == Settled::Done;
+        let done = db.settle_one(who, ended) == Settled::Done;
         if done {
             db.history.push(Event::Effect { id, attempt });
         }
@@ -102,31 +103,25 @@ struct Life {
     wires: BTreeMap<usize, Wire>,
     up: Arc<Mutex<BTreeMap<usize, Up>>>,
     /// The program and the machine that each slot had last.
-    slots: BTreeMap<usize, (Vec<u8>, bool, (i64, i64, bool))>,
+    slots: BTreeMap<usize, (Vec<u8>, bool, Kit)>,
     /// Instances whose handlers have ended their processes.
     crashed: mpsc::UnboundedReceiver<usize>,
     instances: usize,
     calls: usize,
 }
 
-fn on<const K: u8>(builder: Builder, wire: &Wire, is_new: bool, backoff: Backoff) -> Builder {
+fn on<const K: u8, const NEW: bool>(builder: Builder, wire: &Wire, backoff: Backoff) -> Builder {
     let wire = wire.clone();
-    if is_new {
-        builder
-            .on(move |order: Order<K, true>, run: Run| handle(wire.clone(), order.job, run))
-            .retry::<Order<K, true>>(backoff)
-    } else {
-        builder
-            .on(move |order: Order<K, false>, run: Run| handle(wire.clone(), order.job, run))
-            .retry::<Order<K, false>>(backoff)
-    }
+    builder
+        .on(move |order: Order<K, NEW>, run: Run| handle(wire.clone(), order.job, run))
+        .retry::<Order<K, NEW>>(backoff)
 }
 
 /// Lets it happen, and returns its history.
-pub(crate) async fn live(script: &Script) -> History {
+pub(crate) async fn live(script: &Script, statements: Arc<AtomicU64>) -> History {
     fastrand::seed(script.seed);
     let (crashes, crashed) = mpsc::unbounded_channel();
-    let world = World::new(script.lacks, script.span_ms, crashes);
+    let world = World::new(script.lacks, script.span_ms, statements, crashes);
     let mut life = Life {
         script: script.clone(),
         world: Arc::clone(&world),
@@ -202,45 +197,29 @@ impl Life {
             Stop { slot, limit_ms } => self.stop(slot, limit_ms),
             Kill { slot } => self.kill(slot),
             Freeze { slot, ms } => {
-                until = last(ms);
-                self.wire(slot, |wire| {
-                    wire.freeze(until);
+                until = self.wire(slot, last(ms), |wire| &wire.frozen);
+                if let Some(wire) = self.wires.get(&slot) {
                     world.log(Event::Frozen { inst: wire.inst(), until });
-                });
+                }
             }
-            SetClock { slot, by_ms } => self.wire(slot, |wire| {
-                wire.set_clock(by_ms);
-                world.log(Event::ClockSet { inst: wire.inst() });
-            }),
-            Cut { slot, ms } => {
-                until = last(ms);
-                self.wire(slot, |wire| wire.cut(until));
+            SetClock { slot, by_ms } => {
+                if let Some(wire) = self.wires.get(&slot) {
+                    wire.set_clock(by_ms);
+                }
             }
-            Flaky { slot, ms } => {
-                until = last(ms);
-                self.wire(slot, |wire| wire.make_flaky(until));
-            }
+            Cut { slot, ms } => until = self.wire(slot, last(ms), |wire| &wire.cut),
+            Flaky { slot, ms } => until = self.wire(slot, last(ms), |wire| &wire.flaky),
             SetDbClock { by_ms } => {
                 lock(&world.faults).clock_ms += by_ms;
                 world.log(Event::DbClockSet);
             }
-            Slow { ms } => {
-                until = last(ms);
-                lock(&world.faults).slow = until;
-            }
-            DeadRows { ms } => {
-                until = last(ms);
-                lock(&world.faults).dead_rows = until;
-            }
+            Slow { ms } => until = world.is_ill(last(ms), |faults| &mut faults.slow),
+            DeadRows { ms } => until = world.is_ill(last(ms), |faults| &mut faults.dead_rows),
             ServerDown { ms } => {
-                until = last(ms);
-                lock(&world.faults).down = until;
+                until = world.is_ill(last(ms), |faults| &mut faults.down);
                 world.disconnect();
             }
-            ReadOnly { ms } => {
-                until = last(ms);
-                lock(&world.faults).read_only = until;
-            }
+            ReadOnly { ms } => until = world.is_ill(last(ms), |faults| &mut faults.read_only),
             GoBack { by_ms } => world.go_back(now - by_ms),
             call => return self.call(call),
         }
@@ -249,13 +228,15 @@ impl Life {
         }
     }
 
-    fn wire(&self, slot: usize, work: impl FnOnce(&Wire)) {
+    /// One of its ills lasts until then.
+    fn wire(&self, slot: usize, until: i64, of: impl FnOnce(&Machine) -> &AtomicI64) -> i64 {
         if let Some(wire) = self.wires.get(&slot) {
-            work(wire);
+            of(&wire.0).store(until, Ordering::Relaxed);
         }
+        until
     }
 
-    fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: (i64, i64, bool)) {
+    fn start(&mut self, slot: usize, kinds: &[u8], is_new: bool, machine: Kit) {
         // A deployment: the former one stops at the same time.
         self.stop(slot, 1_000);
         self.slots.insert(slot, (kinds.to_vec(), is_new, machine));
@@ -280,11 +261,15 @@ impl Life {
                     .concurrency(script.concurrency);
                 let backoff = Backoff::exponential(ms(1_000)..=ms(60_000)).tries(script.tries);
                 for kind in &kinds {
-                    builder = match kind {
-                        0 => on::<0>(builder, &wire, is_new, backoff.clone()),
-                        1 => on::<1>(builder, &wire, is_new, backoff.clone()),
-                        _ => on::<2>(builder, &wire, is_new, backoff.clone()),
+                    let on = match (kind, is_new) {
+                        (0, true) => on::<0, true>,
+                        (0, false) => on::<0, false>,
+                        (1, true) => on::<1, true>,
+                        (1, false) => on::<1, false>,
+                        (_, true) => on::<2, true>,
+                        (_, false) => on::<2, false>,
                     };
+                    builder = on(builder, &wire, backoff.clone());
                 }
                 match builder.start().await {
                     Ok(durable) => {
@@ -346,21 +331,28 @@ impl Life {
         // A call of before may have come since.
         self.world.resume(None);
         sleep(ms(35_000)).await;
-        self.probe();
+        self.probe().await;
         // Until each attempt of each timer is made, and the last handler has ended.
         sleep(ms(2 * lease + 400_000)).await;
     }
 
-    /// Timers that nothing disturbs, by each instance.
-    fn probe(&mut self) {
+    /// Timers of each kind that nothing disturbs, by each instance, one after the other: many at once would wait for connections.
+    async fn probe(&mut self) {
         let instances = lock(&self.up).len();
-        for (n, due_in_ms) in (1_000_000..).zip([0, 500, 90_000, 200_000]) {
-            let job = Job { n, kind: 0, is_new: false, takes_ms: 1, fails: 0, ends: Ends::Done };
+        let job = |n, kind| Job { n, kind, is_new: false, takes_ms: 1, fails: 0, ends: Ends::Done };
+        for (n, (kind, due_in_ms)) in (1_000_000..).zip([(0, 0), (1, 500), (2, 90_000), (0, 200_000)]) {
             for (by, key) in (0..instances).zip(16 * n..) {
-                self.call(Action::Save { by, key, due_in_ms, replaces: false, job: job.clone() });
+                self.call(Action::Save { by, key, due_in_ms, replaces: false, job: job(n, kind) });
+                sleep(ms(200)).await;
+                if due_in_ms == 200_000 {
+                    // To be soon, by another one.
+                    self.call(Action::Move { by: by + 1, key, due_in_ms: 20_000 });
+                    sleep(ms(200)).await;
+                }
             }
             let (key, replaces, holds_ms, commits) = (16 * n + 15, false, 1, true);
-            self.call(Action::SaveIn { key, due_in_ms, replaces, job, holds_ms, commits });
+            self.call(Action::SaveIn { key, due_in_ms, replaces, job: job(n, kind), holds_ms, commits });
+            sleep(ms(200)).await;
         }
     }
 
@@ -381,10 +373,10 @@ impl Life {
         }
         let statements = self.world.statements.load(Ordering::Relaxed);
         db.history.push(Event::End { db_ms, statements });
-        db.history.clone()
+        std::mem::take(&mut db.history)
     }
 
-    fn call(&mut self, action: Action) {
+    fn call(&mut self, mut action: Action) {
         use Action::*;
         if let Crowd { by, key, count } = action {
             return (0..count).for_each(|_| self.call(Cancel { by, key }));
@@ -398,29 +390,13 @@ impl Life {
         let call = self.calls;
         self.calls += 1;
         let world = Arc::clone(&self.world);
-        let by = match &action {
-            Save { by, .. } | Every { by, .. } | Cancel { by, .. } | Move { by, .. } => *by,
-            Crowd { by, .. } | RetryBuried { by } | DeleteBuried { by } | Pause { by, .. } => *by,
-            _ => 0,
-        };
+        let (by, due_in_ms, of) = (action.by(), action.due_in_ms(), action.key().map(|of| key(*of)));
         let durable = {
             let up = lock(&self.up);
             up.values().nth(by % up.len().max(1)).map(|up| (up.durable.clone(), up.wire.clone()))
         };
-        let due_in_ms = match &action {
-            Save { due_in_ms, .. } | SaveIn { due_in_ms, .. } | Move { due_in_ms, .. } => Some(*due_in_ms),
-            _ => None,
-        };
-        let of = match &action {
-            Save { key: of, .. }
-            | SaveIn { key: of, .. }
-            | Every { key: of, .. }
-            | Cancel { key: of, .. } => Some(*of),
-            CancelIn { key: of, .. } | Hold { key: of, .. } | Move { key: of, .. } => Some(*of),
-            _ => None,
-        };
         let (db_ms, what) = (world.db_ms(), format!("{action:?}"));
-        world.log(Event::Asked { call, db_ms, due_in_ms, key: of.map(key), what });
+        world.log(Event::Asked { call, db_ms, due_in_ms, key: of, what });
         if let Pause { kind, ms: long, .. } = action {
             let world = Arc::clone(&world);
             tokio::spawn(async move {

@@ -1,6 +1,7 @@
 //! The world that instances share: one database behind connections that are slow, silent, cut or gone.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,19 +12,13 @@ use timingwheel_durable::Place;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::db::{Db, Tables};
+use crate::db::{Db, Tables, Who};
 use crate::history::Event;
 use crate::script::Lack;
 use crate::store::{Client, Failed};
 
 /// When all worlds begin: the week in which clocks are put forward in Berlin.
 pub(crate) const EPOCH_MS: i64 = 1_774_483_200_000;
-
-/// Why the server refuses a statement that writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fails {
-    ReadOnly,
-}
 
 /// What is wrong with the server, each up to a time.
 #[derive(Default)]
@@ -46,7 +41,7 @@ pub(crate) struct World {
     /// Handlers that end their process tell of the instance.
     pub(crate) crashes: mpsc::UnboundedSender<usize>,
     /// How many were sent.
-    pub(crate) statements: AtomicU64,
+    pub(crate) statements: Arc<AtomicU64>,
     pub(crate) db: Mutex<Db>,
     lacks: Option<Lack>,
     pub(crate) faults: Mutex<Faults>,
@@ -68,12 +63,17 @@ pub(crate) fn ms(millis: i64) -> Duration {
 }
 
 impl World {
-    pub(crate) fn new(lacks: Option<Lack>, span_ms: i64, crashes: mpsc::UnboundedSender<usize>) -> Arc<Self> {
+    pub(crate) fn new(
+        lacks: Option<Lack>,
+        span_ms: i64,
+        statements: Arc<AtomicU64>,
+        crashes: mpsc::UnboundedSender<usize>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
             span_ms,
             crashes,
-            statements: AtomicU64::new(0),
+            statements,
             db: Mutex::new(Db { lacks, ..Db::default() }),
             lacks,
             faults: Mutex::default(),
@@ -96,6 +96,12 @@ impl World {
 
     pub(crate) fn db_ms(&self) -> i64 {
         EPOCH_MS + self.now() + lock(&self.faults).clock_ms
+    }
+
+    /// One of the server's ills lasts until then.
+    pub(crate) fn is_ill(&self, until: i64, of: impl FnOnce(&mut Faults) -> &mut i64) -> i64 {
+        *of(&mut lock(&self.faults)) = until;
+        until
     }
 
     pub(crate) fn log(&self, event: Event) {
@@ -171,18 +177,23 @@ impl World {
     }
 }
 
+/// How far its clock is off, in milliseconds, how it drifts, in parts per million, and whether it knows zones.
+pub(crate) type Kit = (i64, i64, bool);
+
 /// The machine and the connections of one incarnation of an instance.
 #[derive(Clone)]
-pub(crate) struct Wire(Arc<Machine>);
+pub(crate) struct Wire(pub(crate) Arc<Machine>);
 
-struct Machine {
+pub(crate) struct Machine {
     world: Arc<World>,
     inst: usize,
     random: Mutex<fastrand::Rng>,
+    /// By their epochs, also of owners that are none any more.
+    tokens: Mutex<BTreeMap<u64, u64>>,
     is_dead: AtomicBool,
-    frozen: AtomicI64,
-    cut: AtomicI64,
-    flaky: AtomicI64,
+    pub(crate) frozen: AtomicI64,
+    pub(crate) cut: AtomicI64,
+    pub(crate) flaky: AtomicI64,
     clock_ms: AtomicI64,
     drift_ppm: i64,
     has_zones: bool,
@@ -195,7 +206,7 @@ impl Wire {
         world: &Arc<World>,
         inst: usize,
         seed: u64,
-        machine: (i64, i64, bool),
+        machine: Kit,
         (timeout_ms, row_ms): (i64, i64),
     ) -> Self {
         let (clock_ms, drift_ppm, has_zones) = machine;
@@ -203,6 +214,7 @@ impl Wire {
             world: Arc::clone(world),
             inst,
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
+            tokens: Mutex::default(),
             is_dead: AtomicBool::new(false),
             frozen: AtomicI64::new(0),
             cut: AtomicI64::new(0),
@@ -222,6 +234,14 @@ impl Wire {
     /// No other owner has it.
     pub(crate) fn token(&self) -> u64 {
         lock(&self.0.random).u64(1..)
+    }
+
+    pub(crate) fn joined(&self, who: Who) {
+        lock(&self.0.tokens).insert(who.epoch, who.token);
+    }
+
+    pub(crate) fn who(&self, epoch: u64) -> Who {
+        Who { epoch, token: lock(&self.0.tokens).get(&epoch).copied().unwrap_or(0) }
     }
 
     pub(crate) fn inst(&self) -> usize {
@@ -256,18 +276,6 @@ impl Wire {
 
     pub(crate) fn is_dead(&self) -> bool {
         self.0.is_dead.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn freeze(&self, until: i64) {
-        self.0.frozen.store(until, Ordering::Relaxed);
-    }
-
-    pub(crate) fn cut(&self, until: i64) {
-        self.0.cut.store(until, Ordering::Relaxed);
-    }
-
-    pub(crate) fn make_flaky(&self, until: i64) {
-        self.0.flaky.store(until, Ordering::Relaxed);
     }
 
     fn is_cut(&self) -> bool {
@@ -308,10 +316,10 @@ impl Wire {
         }
     }
 
-    /// Sends a statement. It is carried out whether or not somebody waits for its answer.
+    /// Sends a statement, which is told whether the server only reads. It is carried out whether or not somebody waits for its answer.
     pub(crate) async fn send<T: Send + 'static>(
         &self,
-        mut statement: impl FnMut(&mut Db, Option<Fails>) -> Option<Result<T, Failed>> + Send + 'static,
+        mut statement: impl FnMut(&mut Db, bool) -> Option<Result<T, Failed>> + Send + 'static,
     ) -> Result<T, Failed> {
         let (world, inst) = (Arc::clone(&self.0.world), self.0.inst);
         if *world.over.borrow() {
@@ -341,14 +349,14 @@ impl Wire {
             let mut has_waited = false;
             let answer = loop {
                 let released = world.released.notified();
-                let fails = {
+                let is_read_only = {
                     let faults = lock(&world.faults);
                     if world.now() < faults.down || generation != faults.generation {
                         break Err(Failed::Cut);
                     }
-                    (world.now() < faults.read_only).then_some(Fails::ReadOnly)
+                    world.now() < faults.read_only
                 };
-                if let Some(answer) = world.transact(inst, |db| statement(db, fails)) {
+                if let Some(answer) = world.transact(inst, |db| statement(db, is_read_only)) {
                     if has_waited && world.now() - sent_at > wire.0.timeout_ms + 10_000 {
                         world.log(Event::Outlived { inst });
                     }
@@ -364,7 +372,12 @@ impl Wire {
                 }
             };
             sleep(back).await;
-            if is_answer_lost || wire.is_cut() {
+            // What the network has not delivered comes when it can again, some of it later.
+            while !is_answer_lost && wire.is_cut() && !*world.over.borrow() {
+                let left = wire.0.cut.load(Ordering::Relaxed) - world.now();
+                sleep(ms(left + wire.random(left / 2))).await;
+            }
+            if is_answer_lost {
                 lock(&world.limbo).push(Box::new(reply));
             } else {
                 drop(reply.send(answer));

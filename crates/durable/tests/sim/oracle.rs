@@ -6,6 +6,7 @@
 //! | fence | a handler is called for an attempt that its instance has begun, and only once |
 //! | lease | without its lease an instance calls no handler, unless it stood still just before |
 //! | identity | each owner is one instance |
+//! | shard | no owner begins a timer whose shard another one has
 //! | cause | another attempt follows an answer of the handler, or the end of the owner before |
 //! | uncalled | a timer ends by its handler, by a cancel, or as a missed run |
 //! | buried | a timer is buried by its handler's answer, or after its tries, each of which a handler has answered |
@@ -39,14 +40,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use timingwheel_durable::TimerId;
 
 use self::calls::Asked;
-use self::calm::HANDED_OVER;
-use crate::history::{Event, History};
-use crate::network::MOST_STATEMENTS;
+use self::calm::{BEFORE, HANDED_OVER};
+use crate::db::shard;
+use crate::history::{Event, History, KILLS, Settled};
+use crate::network::{EPOCH_MS, MOST_STATEMENTS};
 use crate::payload::kind;
 use crate::script::{POISON, Script};
 
-/// After so many attempts whose process ended a timer is buried, whatever its tries.
+/// After so many attempts in which a timer ended its process it is buried, whatever its tries.
 const MOST_CRASHES: u32 = 20;
+
+/// The first lease, and the slowest answers that tell of its end.
+const PHANTOM: i64 = 17_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
@@ -80,24 +85,31 @@ struct Stands {
     members: BTreeMap<u64, usize>,
     rows: BTreeMap<u64, Row>,
     buried: BTreeMap<TimerId, Row>,
+    /// Which owner has which shard.
+    owners: BTreeMap<u64, u64>,
     /// Kinds, and since when.
     paused: BTreeMap<String, i64>,
 }
 
-struct Reader<'a> {
-    script: &'a Script,
+#[derive(Default)]
+struct Reader {
+    script: Script,
     stands: Stands,
     snapshots: BTreeMap<i64, Stands>,
     wrong: Vec<Wrong>,
     now: i64,
     lost_at: i64,
     db_set_at: i64,
+    /// What the database's clock shows more than the world's.
+    db_ahead: i64,
     frozen_until: BTreeMap<usize, i64>,
     gone_at: BTreeMap<u64, i64>,
     begun_at: BTreeMap<(usize, u64, TimerId, u32), i64>,
     /// The last answers of handlers of a timer since it was saved or retried: how many failed.
     failed: BTreeMap<TimerId, u32>,
     buries: BTreeSet<TimerId>,
+    /// Those whose handlers end their process.
+    kills: BTreeSet<TimerId>,
     effects: BTreeMap<TimerId, u32>,
     asked: BTreeMap<usize, Asked>,
     /// Faults, starts and stops: from when until when they may be felt.
@@ -116,30 +128,8 @@ struct Reader<'a> {
 }
 
 pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
-    let mut reader = Reader {
-        script,
-        stands: Stands::default(),
-        snapshots: BTreeMap::new(),
-        wrong: Vec::new(),
-        now: 0,
-        lost_at: -1,
-        db_set_at: i64::MIN / 2,
-        frozen_until: BTreeMap::new(),
-        gone_at: BTreeMap::new(),
-        begun_at: BTreeMap::new(),
-        failed: BTreeMap::new(),
-        buries: BTreeSet::new(),
-        effects: BTreeMap::new(),
-        asked: BTreeMap::new(),
-        uncalm: Vec::new(),
-        unquiet: Vec::new(),
-        held: Vec::new(),
-        up: BTreeMap::new(),
-        old: BTreeSet::new(),
-        joined: BTreeMap::new(),
-        retried: BTreeSet::new(),
-        faults: Vec::new(),
-    };
+    let mut reader =
+        Reader { script: script.clone(), lost_at: -1, db_set_at: i64::MIN / 2, ..Reader::default() };
     reader.feel(history);
     for (at, event) in &history.events {
         reader.now = *at;
@@ -148,13 +138,26 @@ pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
     reader.wrong
 }
 
-impl Reader<'_> {
+impl Reader {
     fn wrong(&mut self, rule: &'static str, what: String) {
         self.wrong.push(Wrong { rule, at: self.now, what });
     }
 
     fn read(&mut self, event: &Event) {
         match event {
+            Event::Joined { .. } | Event::Up { .. } | Event::Down { .. } | Event::Gone { .. } => {
+                self.overdue();
+            }
+            Event::Fault { .. } | Event::Lost { .. } | Event::End { .. } => self.overdue(),
+            Event::Called { db_ms, .. }
+            | Event::Asked { db_ms, .. }
+            | Event::Settled(Settled { db_ms, .. }) => {
+                self.db_ahead = db_ms - EPOCH_MS - self.now;
+            }
+            _ => {}
+        }
+        match event {
+            Event::Shares { owners } => self.stands.owners.clone_from(owners),
             Event::Joined { inst, epoch } => {
                 self.joined.insert(*epoch, (self.now, false));
                 if let Some(other) = self.stands.members.insert(*epoch, *inst) {
@@ -195,15 +198,7 @@ impl Reader<'_> {
                 self.called(*inst, *epoch, *id, *attempt, *due_ms, *db_ms);
             }
             Event::Begun { inst, epoch, id, attempt } => self.begun(*inst, *epoch, *id, *attempt),
-            Event::Settled { inst, epoch, id, attempt, told, next, every_ms, is_series, db_ms } => {
-                self.is_member(*inst, *epoch, *id);
-                // A payload that an old program cannot read is a failure without a call.
-                let is_unreadable = self.old.contains(inst) && *told != "deleted";
-                if self.row(*id).is_some_and(|row| is_unreadable && row.needs.1 && !row.is_called) {
-                    *self.failed.entry(*id).or_default() += 1;
-                }
-                self.settled(*id, *attempt, told, *next, every_ms.filter(|_| *is_series), *db_ms, *is_series);
-            }
+            Event::Settled(ended) => self.settled(ended),
             Event::Asked { call, db_ms, due_in_ms, key, .. } => {
                 let mut asked = Asked {
                     key: key.clone(),
@@ -240,12 +235,14 @@ impl Reader<'_> {
             event => self.changed(event),
         }
         // What is true now is true at a moment of each call that is under way.
-        let mut asked = std::mem::take(&mut self.asked);
-        for asked in asked.values_mut() {
-            self.look(asked);
-            asked.note(event);
+        if !matches!(event, Event::Called { .. } | Event::Ended { .. } | Event::Shares { .. }) {
+            let mut asked = std::mem::take(&mut self.asked);
+            for asked in asked.values_mut() {
+                self.look(asked);
+                asked.note(event);
+            }
+            self.asked = asked;
         }
-        self.asked = asked;
     }
 
     fn row(&mut self, id: TimerId) -> Option<&mut Row> {
@@ -257,6 +254,9 @@ impl Reader<'_> {
         match event {
             Event::Saved { id, n, key, needs, every_ms, .. } => {
                 self.failed.remove(id);
+                // One that runs and is replaced has no key any more.
+                let before = self.stands.rows.values_mut().filter(|row| key.is_some() && row.key == *key);
+                before.for_each(|row| row.key = None);
                 let row = Row {
                     id: *id,
                     n: *n,
@@ -332,7 +332,7 @@ impl Reader<'_> {
         // Somebody was there to notice.
         let is_seen = self.stands.members.values().any(|inst| self.up.contains_key(inst));
         if why != "expired" || self.lost_at >= joined {
-        } else if !is_known && now - joined > (lease / 2).max(6_000) && is_seen {
+        } else if !is_known && now - joined > (lease / 2).max(PHANTOM) && is_seen {
             self.wrong(
                 "phantom",
                 format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined),
@@ -353,6 +353,7 @@ impl Reader<'_> {
         let members: BTreeSet<u64> = self.stands.members.keys().copied().collect();
         let Some(row) = self.row(id) else { return };
         let is_over = row.is_ending && row.begun_by != Some(epoch);
+        let (kind, is_series) = (row.needs.0, row.every_ms.is_some());
         let before = row.begun_by.filter(|before| *before != epoch && members.contains(before));
         let is_again = row.begun_by == Some(epoch);
         row.is_called &= is_again && !is_back;
@@ -362,6 +363,14 @@ impl Reader<'_> {
         }
         if let Some(before) = before {
             self.wrong("cause", format!("{id} is begun by {epoch} while {before} has it"));
+        }
+        let holder = self.stands.owners.get(&shard(id.unique())).copied();
+        let of =
+            holder.and_then(|holder| self.stands.members.get(&holder)).and_then(|inst| self.up.get(inst));
+        // Where its owner has no handler for it, or cannot read its rule, others help.
+        let can = |(kinds, _, zones): &(Vec<u8>, _, bool)| kinds.contains(&kind) && (*zones || !is_series);
+        if !is_again && holder != Some(epoch) && of.is_some_and(can) {
+            self.wrong("shard", format!("{id} is begun by {epoch}, and its shard is that of {holder:?}"));
         }
     }
 
@@ -398,38 +407,13 @@ impl Reader<'_> {
             }
             return;
         }
-        let is_calm = |from| self.is_calm(from, now);
-        let can_all = self.up.values().all(|(kinds, is_new, _)| kinds.len() == 3 && *is_new);
         let Some(row) = self.stands.rows.get(&id.unique()).filter(|row| row.id == id) else {
             self.wrong("fence", format!("{id} is called by {inst}, and is gone"));
             return;
         };
         let is_its = row.begun_by == Some(epoch) && row.attempts == attempt;
-        let (is_again, key, since) = (row.is_called, row.key.clone(), row.since);
-        let late = db_ms - row.due_ms;
-        let waits = (now - since).min(late);
-        let is_held =
-            self.held.iter().any(|(from, to, held)| *held == key && *from <= now && now - late.max(0) <= *to);
-        let bound = lease / 3 + 5_000 + if late > 60_000 { 60_000 } else { 0 };
-        let is_near = row.due_ms - db_ms + now - row.since < 110_000 && late < 60_000;
-        let needs = row.needs;
-        let paused_at = self.stands.paused.get(kind(needs.0)).copied();
-        let can_some =
-            self.up.values().any(|(kinds, is_new, _)| kinds.contains(&needs.0) && (*is_new || !needs.1));
-        let is_unheard = waits > 4_000
-            && is_near
-            && can_some
-            && !is_held
-            && !self.script.is_tight()
-            && is_calm(row.since.min(now - waits));
-        let is_late =
-            waits > bound && can_some && !is_held && !self.script.is_tight() && is_calm(now - waits);
-        let is_kept = waits > HANDED_OVER
-            && can_all
-            && late < 60_000
-            && !is_held
-            && !self.script.is_tight()
-            && self.is_quiet(now - waits, now);
+        let (is_again, late) = (row.is_called, self.is_late(row, now));
+        let paused_at = self.stands.paused.get(kind(row.needs.0)).copied();
         if let Some(row) = self.row(id) {
             row.is_called = true;
         }
@@ -445,37 +429,88 @@ impl Reader<'_> {
             );
         } else if is_again {
             self.wrong("fence", format!("{id} is called twice by {inst} for attempt {attempt}"));
-        } else if is_kept && !is_late {
-            self.wrong("handed over", format!("{id} is called {waits} ms late"));
-        } else if is_unheard && !is_late {
-            self.wrong("hint", format!("{id} is called {waits} ms late"));
-        } else if is_late {
-            self.wrong(if can_all { "late" } else { "late kind" }, format!("{id} is called {waits} ms late"));
+        } else if let Some((rule, waits)) = late {
+            self.wrong(rule, format!("{id} is called {waits} ms late"));
         }
+    }
+
+    /// Whether each instance has handlers for all kinds and shapes, and reads all rules.
+    fn can_all(&self) -> (bool, bool) {
+        let has_all = |(kinds, is_new, _): &(Vec<u8>, bool, bool)| kinds.len() == 3 && *is_new;
+        (self.up.values().all(has_all), self.up.values().all(|(.., has_zones)| *has_zones))
+    }
+
+    /// Something changes: who waits too long by now has waited too long before.
+    fn overdue(&mut self) {
+        let now = self.now - BEFORE - 1;
+        let waits = |row: &&Row| row.begun_by.is_none_or(|epoch| !self.stands.members.contains_key(&epoch));
+        let rows = self.stands.rows.values().filter(waits);
+        let late = rows.filter_map(|row| self.is_late(row, now).map(|(rule, waits)| (row.id, rule, waits)));
+        for (id, rule, waits) in late.collect::<Vec<_>>() {
+            self.wrong(rule, format!("{id} is not called, and {waits} ms late"));
+        }
+    }
+
+    /// Which rule a timer breaks that waits still, and for how long it has.
+    fn is_late(&self, row: &Row, now: i64) -> Option<(&'static str, i64)> {
+        let late = EPOCH_MS + now + self.db_ahead - row.due_ms;
+        // As soon as it is due, stored, and nobody holds it.
+        let held = self.held.iter().filter(|(from, _, key)| *key == row.key && *from <= now);
+        let free = held.map(|(_, to, _)| *to).max().unwrap_or(row.since).max(row.since);
+        let waits = (now.saturating_sub(free)).min(late);
+        let (can_all, reads_all) = self.can_all();
+        let mut up = self.up.values();
+        let can_some = up.any(|(kinds, is_new, _)| kinds.contains(&row.needs.0) && (*is_new || !row.needs.1));
+        // A machine without zones gives a run of a series back after a while.
+        if waits <= 4_000 || self.script.is_tight() || !can_some || (row.every_ms.is_some() && !reads_all) {
+            return None;
+        }
+        let bound = self.script.lease_ms / 3 + 5_000 + if late > 60_000 { 60_000 } else { 0 };
+        // Others hear of it as it is saved, or find it at their next renewal.
+        let ahead = now - late - row.since;
+        let is_near = ahead < 110_000 && late < 60_000;
+        let is_known = is_near || ahead > self.script.lease_ms / 3 + 5_000;
+        let rule = if waits > bound && self.is_calm(now - bound, now) {
+            if can_all { "late" } else { "late kind" }
+        } else if waits > HANDED_OVER
+            && can_all
+            && is_known
+            && late < 60_000
+            && self.is_quiet(now - HANDED_OVER, now)
+        {
+            "handed over"
+        } else if is_near && self.is_calm(row.since.min(now - waits), now) {
+            "hint"
+        } else {
+            return None;
+        };
+        Some((rule, waits))
     }
 
     fn ended(&mut self, id: TimerId, how: &str) {
         // The store cannot take this error.
-        if how.starts_with("Bury") || how.contains(POISON) {
+        if how == KILLS {
+            self.kills.insert(id);
+        } else if how.starts_with("Bury") || how.contains(POISON) {
             self.buries.insert(id);
         } else if !how.starts_with("Done") && !how.starts_with("Snooze") {
             *self.failed.entry(id).or_default() += 1;
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of one event")]
-    fn settled(
-        &mut self,
-        id: TimerId,
-        attempt: u32,
-        told: &str,
-        next: Option<(TimerId, i64, u32)>,
-        every_ms: Option<i64>,
-        db_ms: i64,
-        is_series: bool,
-    ) {
+    fn settled(&mut self, ended: &Settled) {
+        let Settled { inst, epoch, id, attempt, told, next, is_series, db_ms, .. } = *ended;
+        let every_ms = ended.every_ms.filter(|_| is_series);
         let (now, tries) = (self.now, self.script.tries);
+        self.is_member(inst, epoch, id);
         let Some(row) = self.row(id).map(|row| row.clone()) else { return };
+        if attempt > 0 && row.begun_by != Some(epoch) {
+            self.wrong("fence", format!("{id} is ended by {epoch}, and {:?} has begun it", row.begun_by));
+        }
+        // A payload that an old program cannot read is a failure without a call.
+        if self.old.contains(&inst) && told != "deleted" && row.needs.1 && !row.is_called {
+            *self.failed.entry(id).or_default() += 1;
+        }
         if told == "buried" && !self.buries.contains(&id) && self.lost_at < 0 {
             let failed = self.failed.get(&id).copied().unwrap_or(0);
             if attempt < tries {
@@ -483,7 +518,7 @@ impl Reader<'_> {
                     "buried",
                     format!("{id}, n {}, is buried after {attempt} of {tries} tries", row.n),
                 );
-            } else if failed < tries && attempt <= MOST_CRASHES {
+            } else if failed < tries && !(attempt > MOST_CRASHES && self.kills.contains(&id)) {
                 self.wrong(
                     "buried untried",
                     format!("{id}, n {}, is buried after {failed} failures of {tries} tries", row.n),
@@ -500,7 +535,10 @@ impl Reader<'_> {
             self.wrong("series over", format!("{id}, n {}, is {told}, and its series ends", row.n));
         }
         let goes_on = next.is_some_and(|(next, ..)| next.unique() == id.unique() && next != id);
-        if told == "deleted" && !row.is_called && !row.is_ending {
+        // After a restore it may look as if it had not been called.
+        let is_of_before =
+            self.begun_at.get(&(inst, epoch, id, attempt)).is_none_or(|at| *at <= self.lost_at);
+        if told == "deleted" && !row.is_called && !row.is_ending && !is_of_before {
             self.wrong("uncalled", format!("{id}, n {}, is deleted, and was not called", row.n));
         }
         if let Some((next, due_ms, attempts)) = next {
@@ -539,12 +577,13 @@ impl Reader<'_> {
             let is_held = row.due_ms == from
                 && row.since < due
                 && self.held.iter().any(|(begin, end, key)| *key == row.key && *begin < due && now < *end)
-                && self.up.values().all(|(kinds, is_new, zones)| kinds.len() == 3 && *is_new && *zones)
+                && self.can_all().0
                 && self.is_calm(due - 5_000, now);
             if !row.is_called
                 && told != "buried"
                 && !row.is_ending
                 && (late < 2_000 || is_held)
+                && self.can_all().1
                 && !self.script.is_tight()
                 && self.is_calm(self.now - 5_000, self.now)
             {
@@ -562,7 +601,7 @@ impl Reader<'_> {
     }
 
     fn left(&mut self, id: TimerId, due_ms: i64, after: i64, is_series: bool, begun_by: Option<u64>) {
-        let db_now = self.now + crate::network::EPOCH_MS;
+        let db_now = self.now + EPOCH_MS;
         if due_ms < db_now - after - 20_000 {
             self.wrong(
                 "left",

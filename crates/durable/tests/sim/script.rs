@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 /// The size of a world.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Script {
     pub(crate) seed: u64,
     /// How long there are faults and calls.
@@ -51,43 +51,28 @@ pub(crate) enum Lack {
     BeginsOwnShards,
     /// A begin looks at whether a living owner has begun the timer.
     BeginsOnce,
+    /// A begin leaves a timer that a transaction holds.
+    BeginsUnlocked,
     /// An end looks at the version.
     SettlesVersion,
     /// An end looks at who has begun the attempt.
     SettlesOwn,
+    /// An end leaves a timer that a transaction holds.
+    SettlesUnlocked,
     /// A renewal lengthens the lease.
     RenewLengthens,
     /// A renewal removes the owners that were silent.
     RenewRemoves,
+    /// A renewal shares out what they had.
+    RenewShares,
+    /// A leave shares out what it had.
+    LeaveShares,
     /// Each shard has an owner.
     ShareAll,
     /// No shard has two owners in the eyes of those that have lost it: a hint tells them.
     ShareHints,
     /// What the owner of a shard has no handler for is another's, who has one.
     Helps,
-}
-
-impl Lack {
-    pub(crate) const ALL: [Self; 18] = [
-        Self::Token,
-        Self::NumbersFromToken,
-        Self::LeaseConnection,
-        Self::FirstLease,
-        Self::CancelsStatements,
-        Self::HintsOfTransactions,
-        Self::HintsByDatabase,
-        Self::PlainRetry,
-        Self::CancelledAndDied,
-        Self::BeginsOwnShards,
-        Self::BeginsOnce,
-        Self::SettlesVersion,
-        Self::SettlesOwn,
-        Self::RenewLengthens,
-        Self::RenewRemoves,
-        Self::ShareAll,
-        Self::ShareHints,
-        Self::Helps,
-    ];
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,122 +84,36 @@ pub(crate) struct Step {
 /// `by` is an instance, counted among those that run. Keys and payloads are named by numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Action {
-    Start {
-        slot: usize,
-        kinds: Vec<u8>,
-        is_new: bool,
-        has_zones: bool,
-        clock_ms: i64,
-        drift_ppm: i64,
-    },
-    Stop {
-        slot: usize,
-        limit_ms: i64,
-    },
-    Kill {
-        slot: usize,
-    },
-    Freeze {
-        slot: usize,
-        ms: i64,
-    },
-    SetClock {
-        slot: usize,
-        by_ms: i64,
-    },
-    Cut {
-        slot: usize,
-        ms: i64,
-    },
-    Flaky {
-        slot: usize,
-        ms: i64,
-    },
-    SetDbClock {
-        by_ms: i64,
-    },
-    Slow {
-        ms: i64,
-    },
-    DeadRows {
-        ms: i64,
-    },
-    ServerDown {
-        ms: i64,
-    },
-    ReadOnly {
-        ms: i64,
-    },
-    /// The last commits are lost.
-    GoBack {
-        by_ms: i64,
-    },
-    Save {
-        by: usize,
-        key: u32,
-        due_in_ms: i64,
-        replaces: bool,
-        job: Job,
-    },
-    SaveIn {
-        key: u32,
-        due_in_ms: i64,
-        replaces: bool,
-        job: Job,
-        holds_ms: i64,
-        commits: bool,
-    },
-    Every {
-        by: usize,
-        key: u32,
-        minutes: i64,
-        missed: u32,
-        job: Job,
-    },
-    Cancel {
-        by: usize,
-        key: u32,
-    },
-    /// So many timers at once, due at the same time.
-    Burst {
-        by: usize,
-        due_in_ms: i64,
-        count: u32,
-        job: Job,
-    },
-    /// So many at once.
-    Crowd {
-        by: usize,
-        key: u32,
-        count: usize,
-    },
-    CancelIn {
-        key: u32,
-        holds_ms: i64,
-        commits: bool,
-    },
-    /// Changes nothing, and holds the timer.
-    Hold {
-        key: u32,
-        holds_ms: i64,
-    },
-    Move {
-        by: usize,
-        key: u32,
-        due_in_ms: i64,
-    },
-    RetryBuried {
-        by: usize,
-    },
-    DeleteBuried {
-        by: usize,
-    },
-    /// For so long.
-    Pause {
-        by: usize,
-        kind: u8,
-        ms: i64,
-    },
+    Start { slot: usize, kinds: Vec<u8>, is_new: bool, has_zones: bool, clock_ms: i64, drift_ppm: i64 },
+    Stop { slot: usize, limit_ms: i64 },
+    Kill { slot: usize },
+    Freeze { slot: usize, ms: i64 },
+    SetClock { slot: usize, by_ms: i64 },
+    Cut { slot: usize, ms: i64 },
+    Flaky { slot: usize, ms: i64 },
+    SetDbClock { by_ms: i64 },
+    Slow { ms: i64 },
+    DeadRows { ms: i64 },
+    ServerDown { ms: i64 },
+    ReadOnly { ms: i64 },
+    // The last commits are lost.
+    GoBack { by_ms: i64 },
+    Save { by: usize, key: u32, due_in_ms: i64, replaces: bool, job: Job },
+    SaveIn { key: u32, due_in_ms: i64, replaces: bool, job: Job, holds_ms: i64, commits: bool },
+    Every { by: usize, key: u32, minutes: i64, missed: u32, job: Job },
+    Cancel { by: usize, key: u32 },
+    // So many timers at once, due at the same time.
+    Burst { by: usize, due_in_ms: i64, count: u32, job: Job },
+    // So many at once.
+    Crowd { by: usize, key: u32, count: usize },
+    CancelIn { key: u32, holds_ms: i64, commits: bool },
+    // Changes nothing, and holds the timer.
+    Hold { key: u32, holds_ms: i64 },
+    Move { by: usize, key: u32, due_in_ms: i64 },
+    RetryBuried { by: usize },
+    DeleteBuried { by: usize },
+    // For so long.
+    Pause { by: usize, kind: u8, ms: i64 },
 }
 
 /// The text that no store takes.
@@ -248,30 +147,40 @@ pub(crate) enum Ends {
 }
 
 impl Action {
+    /// Of those that are no calls.
     pub(crate) fn is_fault(&self) -> bool {
-        use Action::*;
         match self {
-            Start { clock_ms, drift_ppm, .. } => *clock_ms != 0 || *drift_ppm != 0,
-            Stop { .. } | Save { .. } | SaveIn { .. } | Every { .. } => false,
-            Cancel { .. }
-            | Crowd { .. }
-            | Burst { .. }
-            | CancelIn { .. }
-            | Hold { .. }
-            | Move { .. }
-            | RetryBuried { .. }
-            | DeleteBuried { .. } => false,
+            Self::Start { clock_ms, drift_ppm, .. } => *clock_ms != 0 || *drift_ppm != 0,
+            Self::Stop { .. } => false,
             _ => true,
         }
     }
 
-    /// The call is one about this key.
-    fn aim_at(&mut self, at: u32) {
+    /// The key that a call is about.
+    pub(crate) fn key(&mut self) -> Option<&mut u32> {
         use Action::*;
         match self {
-            Save { key, .. } | SaveIn { key, .. } | Every { key, .. } | Cancel { key, .. } => *key = at,
-            Crowd { key, .. } | CancelIn { key, .. } | Hold { key, .. } | Move { key, .. } => *key = at,
-            _ => {}
+            Save { key, .. } | SaveIn { key, .. } | Every { key, .. } | Cancel { key, .. } => Some(key),
+            Crowd { key, .. } | CancelIn { key, .. } | Hold { key, .. } | Move { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The instance that is called.
+    pub(crate) fn by(&self) -> usize {
+        use Action::*;
+        match self {
+            Save { by, .. } | Every { by, .. } | Cancel { by, .. } | Move { by, .. } => *by,
+            RetryBuried { by } | DeleteBuried { by } | Pause { by, .. } => *by,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn due_in_ms(&self) -> Option<i64> {
+        use Action::*;
+        match self {
+            Save { due_in_ms, .. } | SaveIn { due_in_ms, .. } | Move { due_in_ms, .. } => Some(*due_in_ms),
+            _ => None,
         }
     }
 }
@@ -317,12 +226,18 @@ impl Draws {
             _ => Ends::Done,
         };
         let takes = if self.one_in(6) { self.lease } else { 2_000 };
+        let fails = match ends {
+            // More often than any timer may.
+            Ends::Kills if self.one_in(4) => 30,
+            _ if self.one_in(3) => self.random.u32(0..4),
+            _ => 0,
+        };
         Job {
             n: self.numbers,
             kind: self.random.u8(0..3),
             is_new: self.one_in(6),
             takes_ms: self.small(takes),
-            fails: if self.one_in(3) { self.random.u32(0..4) } else { 0 },
+            fails,
             ends,
         }
     }
@@ -379,7 +294,8 @@ impl Draws {
     fn fault(&mut self, slots: usize) -> Action {
         use Action::*;
         let slot = self.random.usize(0..slots);
-        let long = self.small(3 * self.lease);
+        // Longer than a lease: then the others have its timers.
+        let long = self.small((3 * self.lease).min(self.lease + 30 * MINUTE));
         match self.random.u8(0..24) {
             0..=2 => self.start(slot),
             3 | 4 => Stop { slot, limit_ms: self.small(self.lease) },
@@ -414,9 +330,9 @@ impl Draws {
             0..=8 => Save { by, key, due_in_ms, replaces: self.one_in(2), job },
             9 | 10 => SaveIn { key, due_in_ms, replaces: self.one_in(2), job, holds_ms, commits },
             11..=13 => {
-                // At most five hundred runs: one is like the other.
-                let minutes =
-                    (self.span / MINUTE / 500).max(1) + self.small((self.span / MINUTE / 20).max(2));
+                // At most a hundred runs: one is like the other.
+                let minutes = self.span / MINUTE;
+                let minutes = (minutes / 100).max(1) + self.small((minutes / 20).max(2));
                 // Its runs do not bury it, so that it goes on.
                 let job = Job { ends: Ends::Done, takes_ms: job.takes_ms.min(minutes * MINUTE / 2), ..job };
                 Every { by, key, minutes, missed: self.random.u32(0..3), job }
@@ -470,7 +386,7 @@ impl Script {
                 && let Some((key, at)) = draws.run_of_earlier()
             {
                 recent = at;
-                does.aim_at(key);
+                does.key().into_iter().for_each(|of| *of = key);
             }
             draws.note(recent, &does);
             match &does {

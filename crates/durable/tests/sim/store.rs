@@ -2,7 +2,7 @@
 //!
 //! It is to [`Db`](crate::db::Db) as the files in `src/postgres` are to the SQL: numbers, hints, limits of time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::db::{Db, Parts, Who, shard};
 use crate::history::Event;
-use crate::network::{Fails, Wire};
+use crate::network::{Wire, ms};
 use crate::script::{Lack, POISON};
 
 /// A timer due within so many milliseconds is put into a shard of the instance that saves it.
@@ -31,6 +31,8 @@ const GRACE_MS: i64 = 60_000;
 const GIVE_BACK: Duration = Duration::from_millis(500);
 /// A zone that no machine knows.
 const NOWHERE: &str = " in Nowhere/Never";
+/// After how many seconds a connection is made again that listens, at the most.
+const RETRY_MOST_S: i64 = 30;
 /// How many connections an instance has.
 const CONNECTIONS: usize = 4;
 
@@ -60,6 +62,8 @@ struct Owned {
     lease: Duration,
     kinds: Kinds,
     parts: Parts,
+    /// Of these kinds it cannot read the rules of series.
+    unread: BTreeSet<String>,
     /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
     low: Option<i64>,
     clock: Option<(Instant, i64)>,
@@ -67,11 +71,11 @@ struct Owned {
 
 struct State {
     owned: BTreeMap<u64, Owned>,
-    /// Also of owners that are none any more.
-    tokens: BTreeMap<u64, u64>,
     /// Notes of the database that nobody has heard yet.
     heard: Vec<Option<(u64, i64)>>,
     is_listening: bool,
+    /// How often in a row it could not listen.
+    failures: u32,
     once_more: Option<Instant>,
     /// Notes to be sent: for each shard the first and the last due time.
     notes: BTreeMap<u64, (i64, i64)>,
@@ -102,9 +106,9 @@ impl Client {
     pub(crate) fn new(wire: Wire, timeout: Duration) -> Self {
         let state = State {
             owned: BTreeMap::new(),
-            tokens: BTreeMap::new(),
             heard: Vec::new(),
             is_listening: false,
+            failures: 0,
             once_more: None,
             notes: BTreeMap::new(),
             is_busy: false,
@@ -153,13 +157,11 @@ impl Client {
         let asked = async {
             let _connection =
                 if let Some(connections) = connections { Some(connections.acquire().await) } else { None };
-            wire.send(move |db, fails| {
-                if writes && fails == Some(Fails::ReadOnly) {
-                    Some(Err(Failed::ReadOnly))
-                } else {
-                    statement(db)
-                }
-            })
+            wire.send(
+                move |db, is_read_only| {
+                    if writes && is_read_only { Some(Err(Failed::ReadOnly)) } else { statement(db) }
+                },
+            )
             .await
         };
         let answer = timeout(limit, asked).await;
@@ -182,8 +184,7 @@ impl Client {
     }
 
     fn who(&self, owner: Owner) -> Who {
-        let token = self.state().tokens.get(&owner.epoch).copied().unwrap_or(0);
-        Who { epoch: owner.epoch, token }
+        self.0.wire.who(owner.epoch)
     }
 
     /// When nobody waits for a statement any more that is sent now, by the clock of the database.
@@ -303,12 +304,12 @@ impl Client {
     async fn hear(&self, owner: Owner) -> Option<Hint> {
         let Inner { wire, hears, .. } = &*self.0;
         if !self.state().is_listening {
-            sleep(Duration::from_millis(1_000 + wire.random(2_000).cast_unsigned())).await;
-            if self.read(|_| ()).await.is_ok() {
-                self.state().is_listening = true;
-                return Some(Hint::Shares);
-            }
-            return None;
+            let wait = 500 * (1 << self.state().failures.min(6)).min(RETRY_MOST_S);
+            sleep(ms(wait + wire.random(wait))).await;
+            let is_made = self.read(|_| ()).await.is_ok();
+            let mut state = self.state();
+            (state.is_listening, state.failures) = (is_made, if is_made { 0 } else { state.failures + 1 });
+            return is_made.then_some(Hint::Shares);
         }
         let once_more = self.state().once_more;
         let is_empty = self.state().heard.is_empty();
@@ -368,7 +369,7 @@ impl Store for Client {
         let clock = Some((Instant::now(), now_ms));
         let owned = Owned { lease, kinds, clock, ..Owned::default() };
         self.state().owned.insert(epoch, owned);
-        self.state().tokens.insert(epoch, token);
+        self.0.wire.joined(Who { epoch, token });
         self.0.wire.world().log(Event::Knows { epoch });
         Ok(Owner { epoch })
     }
@@ -512,7 +513,9 @@ impl Store for Client {
         let is_own = self.0.wire.world().has(Lack::LeaseConnection);
         let connections = if is_own { None } else { Some(&self.0.connections) };
         let lease = self
-            .ask_on(connections, limit, true, move |db| Some(Ok(db.renew(who, lease_ms, from, own.low))))
+            .ask_on(connections, limit, true, move |db| {
+                Some(Ok(db.renew(who, lease_ms, from, own.low, &own.unread)))
+            })
             .await?;
         let Some(lease) = lease else {
             self.state().owned.remove(&epoch);
@@ -558,6 +561,12 @@ impl Store for Client {
             if let Some(hint) = self.hear(owner).await {
                 return hint;
             }
+        }
+    }
+
+    fn cannot_read(&self, owner: Owner, kind: &str) {
+        if let Some(own) = self.state().owned.get_mut(&owner.epoch) {
+            own.unread.insert(kind.to_owned());
         }
     }
 

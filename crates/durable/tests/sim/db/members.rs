@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use timingwheel_durable::Place;
-use timingwheel_durable::store::Kinds;
+use timingwheel_durable::store::{Kinds, Paused};
 
 use super::{Db, FIRST_LEASE_MS, Lease, Lock, Member, Parts, SHARDS, Who, shard};
 use crate::history::Event;
@@ -43,32 +43,39 @@ impl Db {
         let free: Vec<u64> = (0..SHARDS).filter(|shard| !kept.contains_key(shard)).collect();
         kept.extend(free.into_iter().zip(wants).map(|(shard, (_, epoch))| (shard, epoch)));
         let has_changed = tables.owners != kept;
+        if has_changed {
+            self.history.push(Event::Shares { owners: kept.clone() });
+        }
         tables.owners = kept;
         if (has_changed || tells) && self.has(Lack::ShareHints) {
             self.notes.push(None);
         }
     }
 
-    /// Whether the owner of a shard has no handler for a kind, and the timer is another's.
-    pub(super) fn lacks(&self, shard: u64, kind: &str) -> bool {
+    /// Whether the owner of a shard has no handler for a kind, or cannot read rules of its series. Then the timer is a helper's.
+    pub(super) fn lacks(&self, shard: u64, kind: &str, is_series: bool) -> bool {
         let owner = self.tables.owners.get(&shard).and_then(|owner| self.tables.members.get(owner));
-        owner.is_some_and(|owner| !owner.kinds.contains(kind)) && self.has(Lack::Helps)
+        owner.is_some_and(|owner| !owner.can(kind, is_series)) && self.has(Lack::Helps)
     }
 
-    /// The shards of others in which it helps, and with which kinds: of the instances that have a handler, it is its turn.
-    pub(super) fn helps(&self, epoch: u64) -> BTreeMap<u64, BTreeSet<&str>> {
-        let mut helps: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+    /// The shards of others in which it helps, and with what: of the instances that can, it is its turn.
+    pub(super) fn helps(&self, epoch: u64) -> BTreeMap<u64, BTreeSet<(&str, bool)>> {
+        let mut helps: BTreeMap<u64, BTreeSet<(&str, bool)>> = BTreeMap::new();
         let members = &self.tables.members;
         let Some(me) = members.get(&epoch).filter(|_| self.has(Lack::Helps)) else { return helps };
-        if members.values().all(|member| member.kinds.is_empty() || member.kinds == me.kinds) {
+        let is_alike = |o: &Member| o.kinds.is_empty() || (o.kinds == me.kinds && o.unread.is_empty());
+        if members.values().all(is_alike) {
             return helps;
         }
-        for kind in me.kinds.iter() {
-            let able = || members.iter().filter(|(_, member)| member.kinds.contains(kind));
+        let asked = me.kinds.iter().flat_map(|kind| [(kind, false), (kind, true)]);
+        for (kind, is_series) in asked.filter(|(kind, is_series)| me.can(kind, *is_series)) {
+            let able = || members.iter().filter(|(_, member)| member.can(kind, is_series));
             let (total, rank) =
                 (able().count() as u64, able().filter(|(other, _)| **other < epoch).count() as u64);
-            for shard in (0..SHARDS).filter(|shard| shard % total == rank && self.lacks(*shard, kind)) {
-                helps.entry(shard).or_default().insert(kind);
+            for shard in
+                (0..SHARDS).filter(|shard| shard % total == rank && self.lacks(*shard, kind, is_series))
+            {
+                helps.entry(shard).or_default().insert((kind, is_series));
             }
         }
         helps
@@ -92,7 +99,8 @@ impl Db {
         let epoch = self.tables.epochs;
         self.remove_the_dead();
         let first_ms = if self.has(Lack::FirstLease) { lease_ms.min(FIRST_LEASE_MS) } else { lease_ms };
-        let member = Member { expires_at: self.now_ms + first_ms, kinds: Arc::clone(kinds), token };
+        let (kinds_of, unread) = (Arc::clone(kinds), Paused::new());
+        let member = Member { expires_at: self.now_ms + first_ms, kinds: kinds_of, unread, token };
         self.tables.members.insert(epoch, member);
         self.log(Event::Joined { inst: self.asks, epoch });
         self.share_out(!kinds.is_empty());
@@ -111,12 +119,17 @@ impl Db {
         lease_ms: i64,
         from: Option<Timestamp>,
         low: Option<i64>,
+        unread: &BTreeSet<String>,
     ) -> Option<Lease> {
         let (now, epoch) = (self.now_ms, who.epoch);
         let (is_member, lengthens) = (self.is_member(who), self.has(Lack::RenewLengthens));
         let member = self.tables.members.get_mut(&epoch).filter(|_| is_member)?;
         if lengthens {
             member.expires_at = now + lease_ms;
+        }
+        if member.unread != *unread {
+            member.unread.clone_from(unread);
+            self.notes.push(None);
         }
         let members = &self.tables.members;
         let is_unshared =
@@ -126,7 +139,9 @@ impl Db {
             || is_unshared
         {
             taken = if self.has(Lack::RenewRemoves) { self.remove_the_dead() } else { 0 };
-            self.share_out(true);
+            if self.has(Lack::RenewShares) {
+                self.share_out(true);
+            }
         }
         let others = self.tables.members.iter().filter(|(other, _)| **other != epoch);
         let others_ms = others.map(|(_, member)| member.expires_at - now).min();
@@ -135,7 +150,8 @@ impl Db {
             owners.filter(|(_, owner)| **owner == epoch).map(|(shard, _)| *shard).collect();
         let helps = self.helps(epoch).into_keys().collect();
         let me = &self.tables.members[&epoch].kinds;
-        let is_helped = self.tables.members.values().any(|other| !other.kinds.is_subset(me));
+        let is_helped =
+            !unread.is_empty() || self.tables.members.values().any(|other| !other.kinds.is_subset(me));
         let parts = Parts { shards, helps, is_helped };
         if let Some(low) = low {
             self.tables.lows.extend(parts.shards.iter().map(|shard| (*shard, low)));
@@ -180,7 +196,9 @@ impl Db {
         }
         if self.tables.members.remove(&epoch).is_some() {
             self.log(Event::Gone { epoch, why: "left" });
-            self.share_out(true);
+            if self.has(Lack::LeaveShares) {
+                self.share_out(true);
+            }
         }
         given_back
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use timingwheel_durable::TimerId;
 
 use super::Reader;
-use crate::history::{Event, OF_ITSELF, Told};
+use crate::history::{Event, OF_ITSELF, Settled, Told};
 
 /// What is true at some moment of a call.
 pub(super) struct Asked {
@@ -21,7 +21,7 @@ pub(super) struct Asked {
     pub(super) saved: BTreeSet<TimerId>,
 }
 
-impl Reader<'_> {
+impl Reader {
     pub(super) fn look(&self, asked: &mut Asked) {
         let Some(key) = &asked.key else { return };
         let row = self.stands.rows.values().find(|row| row.key.as_ref() == Some(key));
@@ -73,7 +73,7 @@ impl Reader<'_> {
             let off = id.first_due().as_millisecond() - asked.db_ms - due_in_ms;
             // An instance learns of it from the next answer to a renewal or a join, which another fault may delay.
             let (now, set_at, lease) = (self.now, self.db_set_at, self.script.lease_ms);
-            let was_set = now - set_at < lease
+            let was_set = asked.at - set_at < lease
                 || self
                     .faults
                     .iter()
@@ -90,9 +90,9 @@ impl Asked {
         match event {
             Event::Saved { id, .. } => drop(self.saved.insert(*id)),
             Event::Dropped { .. } => self.was_removed = true,
-            Event::Settled { told: "deleted", .. } => self.was_removed = true,
+            Event::Settled(Settled { told: "deleted", .. }) => self.was_removed = true,
             Event::Moved { id, due_ms } => self.moved.push((*id, *due_ms)),
-            Event::Settled { next: Some((id, due_ms, _)), .. } => self.moved.push((*id, *due_ms)),
+            Event::Settled(Settled { next: Some((id, due_ms, _)), .. }) => self.moved.push((*id, *due_ms)),
             _ => {}
         }
     }

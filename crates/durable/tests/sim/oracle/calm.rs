@@ -8,13 +8,16 @@ use crate::history::{Event, History};
 /// So long after an instance has come or gone the others have its timers, or it has theirs.
 pub(super) const HANDED_OVER: i64 = 10_000;
 
+/// The span of a change begins so long before it.
+pub(super) const BEFORE: i64 = 1_000;
+
 /// None of these spans touches this one.
 fn is_free(spans: &[(i64, i64)], from: i64, to: i64) -> bool {
     let next = spans.partition_point(|(_, end)| *end < from);
     spans.get(next).is_none_or(|(begin, _)| *begin > to)
 }
 
-impl Reader<'_> {
+impl Reader {
     /// When something is wrong, and which timers are held.
     pub(super) fn feel(&mut self, history: &History) {
         let after = 2 * self.script.lease_ms + 60_000;
@@ -47,14 +50,14 @@ impl Reader<'_> {
                 Event::Lost { .. }
                 | Event::Gone { why: "expired", .. }
                 | Event::Down { why: "killed", .. } => {
-                    self.uncalm.push((*at - 1_000, at + after));
+                    self.uncalm.push((*at - BEFORE, at + after));
                 }
                 Event::Up { .. } | Event::Gone { .. } | Event::Joined { .. } => {
-                    come_and_go.push((*at - 1_000, *at, at + after));
+                    come_and_go.push((*at - BEFORE, *at, at + after));
                 }
                 // It may take so long until it leaves.
                 Event::Down { .. } => {
-                    come_and_go.push((*at - 1_000, at + self.script.lease_ms, at + after));
+                    come_and_go.push((*at - BEFORE, at + self.script.lease_ms, at + after));
                 }
                 Event::Asked { call, key, what, .. }
                     if ["SaveIn", "CancelIn", "Hold"].iter().any(|way| what.starts_with(way)) =>
