@@ -10,12 +10,12 @@ use futures::future::AbortHandle;
 use tokio::time::Instant;
 
 use super::{Code, Found, MISSED_AFTER, Move, Polled, Record, Run, Stage, State, timer};
-use crate::{caught, discard};
 use crate::error::{JobError, Kind};
 use crate::info::JobState;
 use crate::jobs::Key;
 use crate::schedule::{LastRun, Next};
 use crate::task::{Task, Work};
+use crate::{caught, discard};
 
 impl<K: Key, W: Work> Record<K, W> {
     /// A job that is due begins, on the wheel's runtime, or waits for a place.
