@@ -62,13 +62,13 @@ impl Current {
         self.begun.get_or_insert_with(|| self.deadline.wheel().current_time()).checked_add(limit)
     }
 
-    /// The deadline, whose instant is that of the limit at the latest.
-    fn deadline(&mut self) -> Deadline {
-        if let limit @ Some(_) = self.limit() {
-            // The child may be cancelled alone.
-            *self = Self::new(self.deadline.child_until(limit, Ended::Limit), None);
-        }
-        self.deadline.clone()
+    /// The deadline, whose instant is that of the limit at the latest. Also returns what it replaces: to drop that may drop a
+    /// waker, whose own drop may ask for the current deadline.
+    fn deadline(&mut self) -> (Deadline, Option<Self>) {
+        // The child may be cancelled alone.
+        let child = self.limit().map(|limit| self.deadline.child_until(Some(limit), Ended::Limit));
+        let replaced = child.map(|child| mem::replace(self, Self::new(child, None)));
+        (self.deadline.clone(), replaced)
     }
 
     /// Whether the deadline is cancelled. If not, then a cancel wakes the task.
@@ -344,6 +344,7 @@ impl Deadline {
     /// ```
     #[must_use]
     pub fn current() -> Option<Self> {
-        CURRENT.try_with(|current| current.borrow_mut().as_mut().map(Current::deadline)).ok().flatten()
+        let found = CURRENT.try_with(|current| current.borrow_mut().as_mut().map(Current::deadline));
+        found.ok().flatten().map(|(deadline, _replaced)| deadline)
     }
 }

@@ -10,7 +10,7 @@ use futures::future::FusedFuture;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::JobError;
+use crate::error::{JobError, Kind};
 use crate::info::JobInfo;
 use crate::record::AnyJob;
 use crate::schedule::When;
@@ -184,9 +184,9 @@ impl<T> Future for Job<T> {
         let Some(result) = &mut self.result else {
             panic!("a job's handle was polled again after its result")
         };
-        let result = ready!(Pin::new(result).poll(cx)).expect("a job's end is told");
+        let told = ready!(Pin::new(result).poll(cx));
         self.result = None;
-        Poll::Ready(result)
+        Poll::Ready(told.unwrap_or(Err(JobError(Kind::Cancelled))))
     }
 }
 

@@ -122,7 +122,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// A job that comes due while as many run is [`Queued`](crate::JobState::Queued), and is no task yet. First come, first run. A
     /// job that waits for a place needs no timer, so it has no permit of a wheel with a bound, and it cannot be reset. The
     /// wait does not count as a [missed](crate::LastRun::missed) run. [`running_and_queued`](Self::running_and_queued)
-    /// counts both.
+    /// counts both. A bound that is raised while jobs wait takes effect when the next run ends or comes due.
     ///
     /// # Panics
     /// If `runs` is zero.

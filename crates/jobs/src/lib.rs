@@ -119,6 +119,11 @@ fn caught<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
     catch_unwind(AssertUnwindSafe(call)).map_err(JobError::panicked)
 }
 
+/// Drops what a user's code may stand behind, such as a key. A panic of that is nobody's here: the panic hook has told of it.
+fn discard<T>(it: T) {
+    _ = caught(|| drop(it));
+}
+
 /// No code that may panic runs under the lock of a job or of the list.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

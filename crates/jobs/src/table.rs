@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use crate::error::JobError;
 use crate::info::JobState;
 use crate::record::AnyJob;
-use crate::{caught, lock};
+use crate::{caught, discard, lock};
 
 /// A job with a key.
 pub(crate) trait Keyed<K>: AnyJob {
@@ -137,7 +137,7 @@ impl<K> Table<K> {
             self.panicked.fetch_add(1, Ordering::Relaxed);
         }
         if state != JobState::CouldNotRun {
-            drop(self.take_at(hash, job));
+            discard(self.take_at(hash, job));
         }
     }
 
@@ -199,33 +199,38 @@ impl<K> Table<K> {
     /// A job is over that waited for a place.
     pub(crate) fn leave_queue(&self, ticket: u64) {
         let left = lock(&self.runs).queue.remove(&ticket);
-        drop(left);
+        discard(left);
     }
 
     /// A run has ended: the first job that waits gets its place. Call it under no lock.
+    pub(crate) fn leave(&self, job: usize) {
+        let left = lock(&self.runs).running.remove(&job);
+        discard(left);
+        self.fill();
+    }
+
+    /// Gives places that are free to the first jobs that wait. Call it under no lock.
     ///
     /// One thread at a time fills places. Where the runtime has ended, a task that is spawned is dropped at once, and leaves
     /// its place within this call. So this is a loop, and the stack does not grow with the queue.
-    pub(crate) fn leave(&self, job: usize) {
-        let left = lock(&self.runs).running.remove(&job);
-        drop(left);
+    pub(crate) fn fill(&self) {
         loop {
             let mut runs = lock(&self.runs);
             if runs.is_filling || runs.running.len() >= runs.most || runs.is_shut_down {
                 return;
             }
             let Some((_, next)) = runs.queue.pop_first() else { return };
-            runs.running.insert(address(&next), next.clone());
+            let address = address(&next);
+            runs.running.insert(address, next.clone());
             runs.is_filling = true;
             drop(runs);
-            let address = address(&next);
-            // Code that panics as it is dropped keeps no place.
+            // Code or a key that panics as it is dropped keeps no place.
             let has_begun = caught(|| next.run_in_place()).unwrap_or(false);
             let mut runs = lock(&self.runs);
             runs.is_filling = false;
             let left = if has_begun { None } else { runs.running.remove(&address) };
             drop(runs);
-            drop(left);
+            discard(left);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Schedule};
 use tracing::{Span, info_span};
 
 /// The lines of the log.
@@ -54,4 +54,31 @@ async fn each_run_is_in_the_span_in_which_its_job_was_made_and_so_is_the_event_o
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("ERROR panics: "), "{log}");
     assert_eq!(Span::current().id(), None);
+}
+
+/// What writes the log is code of the user's.
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_takes_nobody_the_end_of_a_job() {
+    limit::limit_this_test();
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            panic!("the log is full")
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::fmt().with_writer(|| Full).finish());
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(1, Duration::from_millis(1), async { panic!("as asked") }).unwrap();
+    let (join, job) =
+        (jobs.join(&1).unwrap(), wheel.run_after(Duration::from_millis(2), async { panic!("as asked") }));
+    assert_eq!(join.await, JobState::Panicked);
+    assert_eq!(
+        (job.await.map(|(): ()| ()).unwrap_err().to_string(), jobs.len()),
+        ("the job panicked: as asked".into(), 0)
+    );
 }

@@ -81,7 +81,8 @@ impl ServerLayer {
 
     /// Calls `callback` once for each request that had a readable header, when it is over: after the body of its response.
     ///
-    /// It runs in the task that polls the response or drops it.
+    /// It runs in the task that polls the response or drops it. If it panics, the panic hook reports that, and nothing else
+    /// happens.
     pub fn on_end(mut self, callback: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         self.callback = Some(Callback(Arc::new(callback)));
         self

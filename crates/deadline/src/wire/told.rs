@@ -1,6 +1,7 @@
 //! [`Report`]: what a server's layer tells of a request when it is over.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -77,7 +78,9 @@ impl Drop for Request {
         }
         if let Some(Callback(callback)) = &self.callback {
             let used = self.deadline.wheel().current_time().saturating_duration_since(self.begun);
-            callback(&Report { outcome: self.outcome, used, limit: self.limit });
+            let report = Report { outcome: self.outcome, used, limit: self.limit };
+            // A second panic while that of a handler unwinds would abort the process.
+            _ = catch_unwind(AssertUnwindSafe(|| callback(&report)));
         }
     }
 }

@@ -10,23 +10,25 @@ use futures::future::AbortHandle;
 use tokio::time::Instant;
 
 use super::{Code, Found, MISSED_AFTER, Move, Polled, Record, Run, Stage, State, timer};
-use crate::caught;
 use crate::error::{JobError, Kind};
 use crate::info::JobState;
 use crate::jobs::Key;
 use crate::schedule::{LastRun, Next};
 use crate::task::{Task, Work};
+use crate::{caught, discard};
 
 impl<K: Key, W: Work> Record<K, W> {
     /// A job that is due begins, on the wheel's runtime, or waits for a place.
     pub(super) fn begin(self: &Arc<Self>, mut state: MutexGuard<'_, State<K, W>>) {
-        if let Some(table) = &state.table
-            && let Some(ticket) = table.enter(self.clone())
-        {
-            state.stage = Stage::Queued { ticket, since: Instant::now() };
-            return;
+        let ticket = state.table.as_ref().and_then(|table| table.enter(self.clone()));
+        let Some(ticket) = ticket else { return self.spawn(state, None) };
+        state.stage = Stage::Queued { ticket, since: Instant::now() };
+        let table = state.table.clone();
+        drop(state);
+        if let Some(table) = table {
+            // There may be places since the bound was raised.
+            table.fill();
         }
-        self.spawn(state, None);
     }
 
     pub(super) fn spawn(self: &Arc<Self>, mut state: MutexGuard<'_, State<K, W>>, queued: Option<Duration>) {
@@ -146,8 +148,9 @@ impl<K: Key, W: Work> Record<K, W> {
         drop(state);
         if over == JobState::Panicked {
             self.wheel.note_panic();
+            // A subscriber is a user's code too.
             #[cfg(feature = "tracing")]
-            tracing::error!(parent: &self.span, "a job panicked");
+            let _ = caught(|| tracing::error!(parent: &self.span, "a job panicked"));
         }
         let (mut dropped, mut told) = (Ok(()), None);
         if let Some((mut work, tell)) = code {
@@ -164,6 +167,8 @@ impl<K: Key, W: Work> Record<K, W> {
                 Stage::Queued { ticket, .. } => table.leave_queue(ticket),
                 _ => {}
             }
+            // With the last reference go the keys of jobs that could not run.
+            discard(table);
         }
         for join in joins {
             _ = caught(|| join.send(over));

@@ -10,12 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use futures::FutureExt;
-use timingwheel_jobs::{Jobs, LastRun, Replanned, Schedule};
+use timingwheel_jobs::{JobState, Jobs, LastRun, Replanned, Schedule};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::acts::{Key, Use, keys_that};
 use crate::moves::Changeable;
-use crate::{DAY, HANG_GUARD, ms, one_shard, owning, runtime, when_dropped};
+use crate::{DAY, HANG_GUARD, ms, one_shard, owning, runtime, state, when_dropped};
 
 impl Schedule for Key {
     fn next(&mut self, last: LastRun) -> Option<Instant> {
@@ -129,23 +130,65 @@ impl Hook {
     }
 }
 
+/// The driver is on another thread, or on the one that adds the job.
 #[test]
 fn a_job_that_comes_due_before_it_is_listed_runs() {
-    let runtime = runtime(2);
-    let _within = runtime.enter();
-    let (wheel, hook) = (crate::wheel(), Hook::default());
+    for workers in [0, 2] {
+        let runtime = Arc::new(runtime(workers));
+        let (wheel, hook) = (runtime.block_on(async { crate::wheel() }), Hook::default());
+        let jobs = Jobs::new(&wheel);
+        jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
+        let drives = runtime.clone();
+        hook.set(move || {
+            let start = Instant::now();
+            while wheel.pending() > 1 {
+                assert!(start.elapsed() < HANG_GUARD, "it does not come due");
+                drives.block_on(async { sleep(ms(1)).await });
+            }
+        });
+        let (ran, has_run) = oneshot::channel();
+        jobs.try_run_after(hook.key(2), ms(1), async move { _ = ran.send(()) }).unwrap();
+        assert!(!hook.is_set(), "the keys were compared");
+        assert_eq!(runtime.block_on(has_run), Ok(()), "the call of the wheel is lost");
+    }
+}
+
+#[test]
+fn a_job_that_is_listed_as_another_thread_ends_the_wheel_could_not_run() {
+    let runtime = runtime(0);
+    let (wheel, hook) = (runtime.block_on(async { crate::wheel() }), Hook::default());
     let jobs = Jobs::new(&wheel);
-    jobs.try_run_after(hook.key(1), ms(0), std::future::pending()).unwrap();
+    jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
+    hook.set(move || _ = thread::spawn(move || wheel.shutdown()).join());
+    jobs.try_run_after(hook.key(2), DAY, async {}).unwrap();
+    assert_eq!(state(jobs.get(&hook.key(2))), Some(JobState::CouldNotRun));
+}
+
+/// The driver finds it due while it is listed, and the runtime ends before the driver's call is tried again.
+#[test]
+fn a_job_that_is_due_as_its_runtime_ends_could_not_run() {
+    let runtime = runtime(0);
+    let (wheel, hook) = (runtime.block_on(async { crate::wheel() }), Hook::default());
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(hook.key(1), DAY, async {}).unwrap();
+    let ((is_armed, armed), (is_due, due)) = (channel(), channel());
     hook.set(move || {
-        let start = Instant::now();
-        while wheel.pending() > 0 {
-            assert!(start.elapsed() < HANG_GUARD, "it does not come due");
-            thread::yield_now();
+        is_armed.send(()).unwrap();
+        due.recv().unwrap();
+    });
+    let adds = (jobs.clone(), hook.key(2));
+    let adds = thread::spawn(move || adds.0.try_run_after(adds.1, ms(1), async {}).is_ok());
+    armed.recv().unwrap();
+    runtime.block_on(async {
+        while wheel.pending() > 1 {
+            sleep(ms(1)).await;
         }
     });
-    let (ran, has_run) = channel();
-    jobs.try_run_after(hook.key(2), ms(1), async move { _ = ran.send(()) }).unwrap();
-    assert_eq!(has_run.recv(), Ok(()), "the call of the wheel is lost");
+    is_due.send(()).unwrap();
+    assert!(adds.join().unwrap());
+    assert_eq!(state(jobs.get(&hook.key(2))), Some(JobState::Pending));
+    drop(runtime);
+    assert_eq!(state(jobs.get(&hook.key(2))), Some(JobState::CouldNotRun));
 }
 
 #[tokio::test]

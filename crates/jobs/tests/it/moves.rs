@@ -8,10 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, LastRun, PendingRun, Repeating, Schedule};
-use tokio::time::{Instant, sleep};
+use timingwheel_jobs::{Job, JobState, JobsExt, LastRun, PendingRun, Repeating, Schedule};
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::{DAY, Runs, ms, one_shard, owning, rate, runtime, wait_by, when_dropped, when_woken};
+use crate::{DAY, HANG_GUARD, Runs, ms, one_shard, owning, rate, runtime, wait_by, when_dropped, when_woken};
 
 /// A run a day after the one before, and what changes that.
 #[derive(Clone, Default)]
@@ -125,25 +126,65 @@ async fn a_run_that_is_moved_as_it_comes_due_is_its_users_or_if_the_full_wheel_r
     }
 }
 
-/// A stranger's waker that is left in the wheel asks for the job as that is armed, and another one moves it twice as the timer of
-/// its next run is armed.
-#[tokio::test(start_paused = true)]
-async fn of_two_moves_that_come_while_the_next_run_is_armed_the_last_counts() {
-    let (wheel, start) = (one_shard(), Instant::now());
-    let jobs = Jobs::new(&wheel);
-    let [asked, inner] = [jobs.clone(), jobs.clone()];
-    drop(wait_by(&when_dropped(move || assert!(asked.get(&1).is_none())), wheel.sleep(DAY)));
-    let run = move || {
-        let jobs = inner.clone();
-        let moves = move || assert!(jobs.reset_after(&1, ms(20)) && jobs.reset_after(&1, ms(30)));
-        drop(wait_by(&when_dropped(moves), wheel.sleep(DAY)));
-        async {}
-    };
-    jobs.try_run_by(1, rate(ms(5)), run).unwrap();
-    for wait in [6, 28] {
-        sleep(ms(wait)).await;
-        assert_eq!(jobs.get(&1).unwrap().due, Some(start + ms(35)));
+/// A job that has run once, of two runs a day apart or less. As the timer of the second is armed, a stranger's waker is dropped
+/// that the first has left in the wheel, and that acts.
+fn act_while_the_next_run_is_armed(act: fn(&TimingWheel, &Repeating)) -> (Runtime, Repeating) {
+    let told = [50, 500, 5_000].into_iter().find_map(|period| {
+        let runtime = runtime(2);
+        let within = runtime.enter();
+        let (wheel, slot, (tell, told)) = (one_shard(), Slot::default(), channel());
+        let (inner, own, mut is_first) = (wheel.clone(), slot.clone(), true);
+        let make = move || {
+            let (inner, own, tell) = (inner.clone(), own.clone(), tell.clone());
+            if std::mem::take(&mut is_first) {
+                let met = inner.clone();
+                let acts = when_dropped(move || {
+                    let job = own.lock().unwrap();
+                    let job = job.as_ref().unwrap();
+                    // On a machine that stalls the second may be due before it is armed.
+                    let is_armed = (met.pending(), job.info().state) == (1, JobState::Running);
+                    if is_armed {
+                        act(&met, job);
+                    }
+                    _ = tell.send(is_armed);
+                });
+                drop(wait_by(&acts, inner.sleep(DAY)));
+            }
+            async {}
+        };
+        let mut own = slot.lock().unwrap();
+        *own = Some(wheel.run_by(rate(ms(period)).times(2), make));
+        drop(own);
+        let is_armed = told.recv().unwrap();
+        drop(within);
+        let job = slot.lock().unwrap().take().unwrap();
+        is_armed.then_some((runtime, job))
+    });
+    told.expect("it acts as the timer is armed")
+}
+
+#[test]
+fn of_two_moves_that_come_while_the_next_run_is_armed_the_last_counts() {
+    let (_runtime, job) = act_while_the_next_run_is_armed(|_, job| {
+        assert!(job.reset_after(DAY) && job.reset_after(3 * DAY));
+    });
+    while job.info().state == JobState::Running {
+        thread::yield_now();
     }
+    assert!(job.info().due.unwrap() > Instant::now() + 2 * DAY, "{job:?}");
+}
+
+/// The driver is on another thread.
+#[test]
+fn a_run_that_comes_due_before_its_timer_is_put_down_begins() {
+    let (runtime, job) = act_while_the_next_run_is_armed(|wheel, _| {
+        let start = Instant::now();
+        while wheel.pending() > 0 && start.elapsed() < HANG_GUARD {
+            thread::yield_now();
+        }
+    });
+    let runs = runtime.block_on(async { timeout(HANG_GUARD, job).await });
+    assert_eq!(runs.expect("the call of the wheel is lost").unwrap(), 2);
 }
 
 /// The driver takes a sleep and a job out of the wheel at once and wakes the sleep first, which moves the job by a day. The job

@@ -4,15 +4,16 @@ use std::future::{Ready, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
 use futures::FutureExt;
 use timingwheel_jobs::{FixedRate, JobError, JobState, Jobs, JobsExt, LastRun, NextRun, Replanned, Schedule};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_test::assert_pending;
 
+use crate::acts::{Use, keys_that};
 use crate::moves::Changeable;
 use crate::{Always, Bomb, DAY, ms, owning, panics, rate, state, when_dropped, when_woken};
 
@@ -234,4 +235,24 @@ async fn what_must_not_be_asked_for_panics_and_says_why() {
     assert_eq!(told, "the concurrency of jobs must be at least 1, got 0");
     let again = AssertUnwindSafe(job).catch_unwind().await.unwrap_err();
     assert_eq!(*again.downcast::<&str>().unwrap(), "a job's handle was polled again after its result");
+}
+
+/// The run that ends last has the list, and with it the key of a job that could not run.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_panics_as_it_is_dropped_changes_no_end_of_another_job() {
+    let panics = Arc::new(AtomicBool::new(false));
+    let is_asked = panics.clone();
+    let key = keys_that(move |number, what| {
+        assert!(number != 2 || what != Use::CloneOrDrop || !is_asked.load(Ordering::Relaxed), "as asked");
+    });
+    let wheel = crate::wheel();
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(key(1), ms(0), sleep(ms(5))).unwrap();
+    jobs.try_run_after(key(2), DAY, async {}).unwrap();
+    sleep(ms(2)).await;
+    wheel.shutdown();
+    let join = jobs.join(&key(1)).unwrap();
+    drop(jobs);
+    panics.store(true, Ordering::Relaxed);
+    assert_eq!(timeout(DAY, join).await.expect("it hangs"), JobState::Done);
 }

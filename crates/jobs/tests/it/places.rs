@@ -97,6 +97,22 @@ async fn a_wait_for_a_place_is_no_missed_run_and_leaves_none_out() {
     assert_eq!(Instant::now(), at(300));
 }
 
+/// Those that run never end.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_wait_begin_when_the_bound_was_raised_and_another_comes_due() {
+    let (jobs, order) = (Jobs::new(&wheel()).with_concurrency(1), Order::default());
+    jobs.try_run_after("stuck", ms(0), pending()).unwrap();
+    for (key, delay) in [("first", 1), ("second", 2), ("third", 20)] {
+        jobs.try_run_after(key, ms(delay), noting(&order, key)).unwrap();
+    }
+    sleep(ms(5)).await;
+    let jobs = jobs.with_concurrency(3);
+    sleep(ms(10)).await;
+    assert_eq!(jobs.running_and_queued(), (1, 2), "nothing has come due or ended");
+    timeout(DAY, jobs.join("third").unwrap()).await.expect("it waits behind those that never end");
+    assert_eq!(*order.lock().unwrap(), ["first", "second", "third"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn jobs_that_wait_for_a_place_are_handed_back_by_a_shutdown() {
     let (wheel, owned) = (wheel(), Arc::new(()));

@@ -180,12 +180,15 @@ fn a_timer_around_the_layer_for_the_same_header_does_not_answer_in_its_place() {
     assert_eq!(answer.expect("its own answer").unwrap().headers()["grpc-status"], "4");
 }
 
+/// Though the callback panics too, while the first panic unwinds.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_has_failed_and_its_tasks_end() {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let told = reports.clone();
-    let layer = ServerLayer::new(&TimingWheel::new(), millis())
-        .on_end(move |report: &Report| told.lock().unwrap().push(report.outcome));
+    let layer = ServerLayer::new(&TimingWheel::new(), millis()).on_end(move |report: &Report| {
+        told.lock().unwrap().push(report.outcome);
+        panic!("in the callback")
+    });
     let (sender, mut tasks) = tokio::sync::mpsc::unbounded_channel();
     let server = layer.layer(service_fn(move |_: Request<String>| {
         sender.send(tokio::spawn(Deadline::run_current(pending::<()>()))).unwrap();
