@@ -19,8 +19,8 @@ const LEASE_MS: &str = "BENCH_LEASE_MS";
 const TELLS: Duration = Duration::from_millis(5);
 
 #[derive(Serialize, Deserialize)]
-struct Nothing {
-    filler: String,
+pub(crate) struct Nothing {
+    pub(crate) filler: String,
 }
 
 impl Kind for Nothing {

@@ -1,9 +1,10 @@
 //! How many timers a second four instances on one PostgreSQL hand to handlers that do nothing, beside pgbench with rows
-//! leased by 1,000 at a time; how long after `kill -9` others have the timers; what an old transaction costs; and what two
-//! million timers cost that are stored and far.
+//! leased by 1,000 at a time; how long after `kill -9` others have the timers; what an old transaction costs; how late timers are
+//! at 1,000 a second, how soon an instance starts beside an old snapshot, and what 5,000 cancels at once leave of a lease; and what
+//! two million timers cost that are stored and far.
 //!
 //! `cargo bench -p timingwheel-durable-programs --features postgres --bench postgres`, with `-- --short` for a glimpse. It starts a
-//! server by itself, in memory where there are files in memory: so processors count, and no disk.
+//! server by itself, in memory where there are files in memory: so processors count, and no disk. `FSYNC=on` turns `fsync` on.
 
 #[allow(dead_code, reason = "tests use the rest")]
 #[path = "../../tests/it/postgres/server.rs"]
@@ -12,6 +13,7 @@ mod server;
 mod cost;
 mod far;
 mod instance;
+mod second_day;
 
 use std::env;
 use std::fs;
@@ -23,6 +25,7 @@ use tokio_postgres::{Client, NoTls};
 use cost::{Cost, Meter, Table};
 use far::Far;
 use instance::Instance;
+use second_day::SecondDay;
 use server::Server;
 
 const INSTANCES: usize = 4;
@@ -257,6 +260,8 @@ async fn measure(count: u64, is_short: bool) {
         println!("| bytes of its log, {what} | a timer | {:.0} | |", of(|cost| cost.wal));
     }
     println!("{}", Table::measure(&sql, &stored(count), count).await);
+    let dead = if is_short { 20_000 } else { 1_000_000 };
+    println!("{}", SecondDay::measure(&server, &sql, dead).await);
     let far = if is_short { 20_000 } else { 2_000_000 };
     println!("{}", Far::measure(&server, &sql, far, count).await);
 }
