@@ -166,12 +166,17 @@ impl Leftovers {
         Some(keys[last])
     }
 
-    /// For a thread with the shard's lock: takes all keys away, and returns them with `another`, if there is any. After this the
-    /// turner need not come any more.
-    pub(super) fn take_all(&self, another: Option<Key>) -> Option<[Option<Key>; ALL]> {
+    /// Whether none is here, as a rule before a turn, and the next to be left asks the turner to come.
+    #[inline]
+    pub(super) fn are_none(&self) -> bool {
+        self.clear_by() == Nanos::MAX && self.spare.load(Ordering::Relaxed) == EMPTY
+    }
+
+    /// For a thread with the shard's lock: takes all keys away, and returns them with `another`. After this the turner need
+    /// not come any more.
+    pub(super) fn take_all(&self, another: Option<Key>) -> [Option<Key>; ALL] {
         let mut all = [None; ALL];
-        let has_batch = self.clear_by() != Nanos::MAX;
-        if has_batch {
+        if self.clear_by() != Nanos::MAX {
             let keys = self.batch.lock();
             for (copy, &key) in all.iter_mut().zip(&keys[..self.batch_len.load(Ordering::Relaxed)]) {
                 *copy = Some(key);
@@ -183,8 +188,7 @@ impl Leftovers {
         // the turner need not come any more, and asks it to come.
         all[BATCH_LEN] = key_of(self.spare.swap(EMPTY, Ordering::AcqRel));
         all[BATCH_LEN + 1] = another;
-        let is_empty = !has_batch && all[BATCH_LEN..] == [None; OTHERS];
-        if is_empty { None } else { Some(all) }
+        all
     }
 
     /// Calls `read` with all keys that are here, for a thread with the shard's lock that counts. Some of their entries may

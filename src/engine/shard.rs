@@ -403,13 +403,17 @@ impl Shard {
     }
 
     /// Takes the entries of all leftovers out, and that of `another`.
+    #[inline]
     fn clear_leftovers(&self, state: &mut State, another: Option<Key>) -> LeftWakers {
-        let wakers = self.leftovers.take_all(another).map(|keys| state.hierarchy.cancel_all(keys));
-        state.cancelled += wakers.iter().flatten().flatten().count() as u64;
         if state.hierarchy.len() < CROWD {
             self.published.old_before.store(0, Ordering::Relaxed);
         }
-        LeftWakers(wakers)
+        if another.is_none() && self.leftovers.are_none() {
+            return LeftWakers(None);
+        }
+        let wakers = state.hierarchy.cancel_all(self.leftovers.take_all(another));
+        state.cancelled += wakers.iter().flatten().count() as u64;
+        LeftWakers(Some(wakers))
     }
 
     fn give_back(&self, permits: usize) {

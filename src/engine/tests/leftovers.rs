@@ -111,7 +111,7 @@ fn the_turner_clears_all_a_second_after_the_first() {
     // A spare does not put that off, nor does a batch put off what a spare has asked for.
     let spare = |millis| leftovers.leave_as_spare(Key::PLACEHOLDER, id_of(Waker::noop()), || at(millis));
     assert_eq!((spare(10_500), leftovers.clear_by()), (Left::Yes, at(11_000)));
-    assert_eq!(leftovers.take_all(None).into_iter().flatten().flatten().count(), BATCH_LEN + 1);
+    assert_eq!(leftovers.take_all(None).into_iter().flatten().count(), BATCH_LEN + 1);
     assert_eq!(spare(12_000), Left::First(at(13_000)));
     assert_eq!((leave(12_500), leftovers.clear_by()), (Left::First(at(13_000)), at(13_000)));
 }
