@@ -174,6 +174,16 @@ fn of_two_moves_that_come_while_the_next_run_is_armed_the_last_counts() {
     assert!(job.info().due.unwrap() > Instant::now() + 2 * DAY, "{job:?}");
 }
 
+#[test]
+fn a_cancel_or_an_abort_that_comes_while_the_next_run_is_armed_counts() {
+    let cancels: fn(&TimingWheel, &Repeating) = |_, job| assert!(job.cancel());
+    for act in [cancels, |_, job| assert!(job.abort())] {
+        let (runtime, job) = act_while_the_next_run_is_armed(act);
+        let told = runtime.block_on(async { timeout(HANG_GUARD, job).await });
+        assert!(told.expect("it hangs").unwrap_err().is_cancelled());
+    }
+}
+
 /// The driver is on another thread.
 #[test]
 fn a_run_that_comes_due_before_its_timer_is_put_down_begins() {
