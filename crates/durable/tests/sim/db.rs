@@ -312,7 +312,8 @@ impl Db {
         }
         let to = Near::new(from.id(), due);
         if let Some(mut row) = self.remove(from.place()) {
-            (row.timer, row.begun_by) = (to, None);
+            row.crash();
+            row.timer = to;
             self.insert(row);
         }
         self.log(Event::Moved { id: from.id(), due_ms: to.due().as_millisecond() });

@@ -320,10 +320,8 @@ impl Life {
         self.world.resume(None);
         let slots = std::mem::take(&mut self.slots);
         let stays = |slot: &usize| self.wires.get(slot).is_some_and(Wire::has_zones);
-        let can_all =
-            slots.iter().any(|(slot, (kinds, is_new, _))| kinds.len() == 3 && *is_new && stays(slot));
         let anew: Vec<usize> = slots.keys().filter(|slot| !stays(slot)).copied().collect();
-        for slot in anew.into_iter().chain((!can_all).then_some(100)) {
+        for slot in anew.into_iter().chain([100]) {
             self.start(slot, &[0, 1, 2], true, (0, 0, true));
         }
         // Until the oracle takes this for calm.
@@ -332,6 +330,10 @@ impl Life {
         self.world.resume(None);
         sleep(ms(35_000)).await;
         self.probe().await;
+        // One leaves, and the others have its timers at once.
+        sleep(ms(130_000)).await;
+        let leaves = lock(&self.up).keys().copied().find(|slot| *slot != 100);
+        leaves.into_iter().for_each(|slot| self.stop(slot, 0));
         // Until each attempt of each timer is made, and the last handler has ended.
         sleep(ms(2 * lease + 400_000)).await;
     }
@@ -340,7 +342,9 @@ impl Life {
     async fn probe(&mut self) {
         let instances = lock(&self.up).len();
         let job = |n, kind| Job { n, kind, is_new: false, takes_ms: 1, fails: 0, ends: Ends::Done };
-        for (n, (kind, due_in_ms)) in (1_000_000..).zip([(0, 0), (1, 500), (2, 90_000), (0, 200_000)]) {
+        for (n, (kind, due_in_ms)) in
+            (1_000_000..).zip([(0, 0), (1, 500), (2, 90_000), (1, 160_000), (0, 200_000)])
+        {
             for (by, key) in (0..instances).zip(16 * n..) {
                 self.call(Action::Save { by, key, due_in_ms, replaces: false, job: job(n, kind) });
                 sleep(ms(200)).await;

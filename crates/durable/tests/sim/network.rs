@@ -33,7 +33,7 @@ pub(crate) struct Faults {
 }
 
 /// An instance that asks for more than a world of instances needs asks without end, and is not answered any more.
-pub(crate) const MOST_STATEMENTS: u64 = 400_000;
+pub(crate) const MOST_STATEMENTS: u64 = 150_000;
 
 pub(crate) struct World {
     pub(crate) began: Instant,

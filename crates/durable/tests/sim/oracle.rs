@@ -331,7 +331,8 @@ impl Reader {
         let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
         // Somebody was there to notice.
         let is_seen = self.stands.members.values().any(|inst| self.up.contains_key(inst));
-        if why != "expired" || self.lost_at >= joined {
+        // A clock that was set back makes leases longer.
+        if why != "expired" || self.lost_at >= joined || self.db_set_at >= joined {
         } else if !is_known && now - joined > (lease / 2).max(PHANTOM) && is_seen {
             self.wrong(
                 "phantom",

@@ -24,7 +24,9 @@ impl Reader {
         let mut asked: BTreeMap<usize, (i64, Option<String>)> = BTreeMap::new();
         let (mut calls, limit) = (BTreeMap::new(), self.script.timeout_ms);
         let mut paused: BTreeMap<&String, i64> = BTreeMap::new();
-        let mut come_and_go = Vec::new();
+        let mut come_and_go: Vec<(i64, i64, i64)> = Vec::new();
+        // The instances of owners, and the spans of those that are about to leave.
+        let (mut insts, mut leaves) = (BTreeMap::<u64, usize>::new(), BTreeMap::<usize, usize>::new());
         for (at, event) in &history.events {
             // Calls that wait for a lock have all connections of their instance, four at a time.
             match event {
@@ -54,9 +56,17 @@ impl Reader {
                 }
                 Event::Up { .. } | Event::Gone { .. } | Event::Joined { .. } => {
                     come_and_go.push((*at - BEFORE, *at, at + after));
+                    if let Event::Joined { inst, epoch } = event {
+                        insts.insert(*epoch, *inst);
+                    } else if let Event::Gone { epoch, .. } = event
+                        && let Some(span) = insts.get(epoch).and_then(|inst| leaves.remove(inst))
+                    {
+                        come_and_go[span].1 = *at;
+                    }
                 }
-                // It may take so long until it leaves.
-                Event::Down { .. } => {
+                // It may take so long until it leaves, if nobody hears that it has.
+                Event::Down { inst, .. } => {
+                    leaves.insert(*inst, come_and_go.len());
                     come_and_go.push((*at - BEFORE, at + self.script.lease_ms, at + after));
                 }
                 Event::Asked { call, key, what, .. }
