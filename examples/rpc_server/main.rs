@@ -212,10 +212,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// What a row of the table shows of a run.
+type Shown<T> = fn(&Outcome) -> T;
+
 fn print(wheel: &Outcome, tokio: &Outcome) {
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN).set_header(["", "timing wheel", "tokio::time", "ratio"]);
-    let counted: [(_, fn(&Outcome) -> u64); 7] = [
+    let counted: [(_, Shown<u64>); 7] = [
         ("requests", |run| run.counts.requests.load(Relaxed)),
         ("- done", |run| run.counts.done.load(Relaxed)),
         ("- timed out", |run| run.counts.timed_out.load(Relaxed)),
@@ -228,7 +231,7 @@ fn print(wheel: &Outcome, tokio: &Outcome) {
         let show = |run| HumanCount(count(run)).to_string();
         table.add_row([name.into(), show(wheel), show(tokio), String::new()]);
     }
-    let measured: [(_, _, fn(&Outcome) -> f64); 5] = [
+    let measured: [(_, _, Shown<f64>); 5] = [
         ("late: half within", " ms", |run| run.within(0.5)),
         ("late: 99 % within", " ms", |run| run.within(0.99)),
         ("late: all within", " ms", |run| run.within(1.0)),
