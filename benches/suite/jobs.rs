@@ -106,8 +106,8 @@ enum Work {
 }
 
 fn table(scale: Scale) -> Table {
-    // One for each side, whose worker's memory is its own: records in the gaps that tasks of 128 bytes' alignment leave in
-    // glibc's lists took four times as long.
+    // One for each side: in a worker that both share, what the one leaves in the allocator's lists made the other two to four
+    // times as slow.
     let [runtime, others] = [(); 2]
         .map(|()| Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime"));
     let wheel = runtime.block_on(async { TimingWheel::new() });
