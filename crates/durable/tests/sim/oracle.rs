@@ -47,7 +47,7 @@ use crate::network::{EPOCH_MS, MOST_STATEMENTS};
 use crate::payload::kind;
 use crate::script::{POISON, Script};
 
-/// After so many attempts in which a timer ended its process it is buried, whatever its tries.
+/// After so many attempts whose process ended a timer is buried, whatever its tries.
 const MOST_CRASHES: u32 = 20;
 
 /// The first lease, and the slowest answers that tell of its end.
@@ -108,8 +108,6 @@ struct Reader {
     /// The last answers of handlers of a timer since it was saved or retried: how many failed.
     failed: BTreeMap<TimerId, u32>,
     buries: BTreeSet<TimerId>,
-    /// Those whose handlers end their process.
-    kills: BTreeSet<TimerId>,
     effects: BTreeMap<TimerId, u32>,
     asked: BTreeMap<usize, Asked>,
     /// Faults, starts and stops: from when until when they may be felt.
@@ -490,11 +488,9 @@ impl Reader {
 
     fn ended(&mut self, id: TimerId, how: &str) {
         // The store cannot take this error.
-        if how == KILLS {
-            self.kills.insert(id);
-        } else if how.starts_with("Bury") || how.contains(POISON) {
+        if how.starts_with("Bury") || how.contains(POISON) {
             self.buries.insert(id);
-        } else if !how.starts_with("Done") && !how.starts_with("Snooze") {
+        } else if how != KILLS && !how.starts_with("Done") && !how.starts_with("Snooze") {
             *self.failed.entry(id).or_default() += 1;
         }
     }
@@ -519,7 +515,7 @@ impl Reader {
                     "buried",
                     format!("{id}, n {}, is buried after {attempt} of {tries} tries", row.n),
                 );
-            } else if failed < tries && !(attempt > MOST_CRASHES && self.kills.contains(&id)) {
+            } else if failed < tries && attempt <= MOST_CRASHES {
                 self.wrong(
                     "buried untried",
                     format!("{id}, n {}, is buried after {failed} failures of {tries} tries", row.n),

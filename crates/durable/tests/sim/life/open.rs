@@ -108,7 +108,7 @@ pub(super) async fn save_in(
         let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind(job.kind), payload(job)) };
         let saved = db.save(&[timer]).and_then(|mut saved| saved.pop());
         if let Some(Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. }) = saved
-            && due_in_ms < 120_000
+            && due.as_millisecond() - db.now_ms < 120_000
             && db.has(Lack::HintsOfTransactions)
         {
             db.notes.push(Some((shard(id.unique()), due.as_millisecond())));
