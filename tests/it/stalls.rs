@@ -230,5 +230,6 @@ fn a_worker_that_blocks_after_a_turn_that_left_a_rest_does_not_keep_the_rest() {
         })
     };
     let best = (0..3).map(|_| fired_meanwhile()).max();
-    assert!(best > Some(MANY / 2), "the rest of {MANY} waited for the blocked worker: {best:?} came");
+    // A turn fires so many at the most.
+    assert!(best > Some(4_096), "the rest of {MANY} waited for the blocked worker: {best:?} came");
 }
