@@ -70,6 +70,10 @@ impl ParkTimer {
         Self::Tokio(TokioTimer { timer, at: Nanos::MAX, runtime, is_multi_thread, call })
     }
 
+    pub(super) const fn is_fd(&self) -> bool {
+        matches!(self, Self::Fd(..))
+    }
+
     /// Has it call at `at`. Returns whether that time has come already for tokio's timer, so that this timer will not
     /// call. A timerfd calls in any case.
     pub(super) fn set(&mut self, now: Nanos, at: Nanos) -> bool {

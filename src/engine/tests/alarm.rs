@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
 use super::CLOCK;
 use crate::engine::alarm::Alarm;
 use crate::engine::many_wheels;
+use crate::engine::park_timer::ParkTimer;
 use crate::engine::watchdog::Watched;
 use crate::platform::clock::Clock;
 use crate::wheel::{Nanos, Resolution};
@@ -33,7 +35,40 @@ fn a_turn_was_to_be_made_when_it_was_armed_for_and_not_before_it_was_asked_for()
 }
 
 #[test]
-fn each_that_is_earlier_sets_its_time() {
+fn where_that_is_a_system_call_the_first_that_are_earlier_set_their_times_and_the_next_half_of_what_is_left()
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let _within = runtime.enter();
+    let alarm = alarm();
+    let timer = ParkTimer::of_current_runtime(&CLOCK, TICK, &alarm.counters, Waker::noop().clone());
+    if !timer.is_fd() {
+        return;
+    }
+    alarm.begin(timer, 1);
+    alarm.set_next_turn(Nanos::MAX, Nanos::ZERO);
+    let now = CLOCK.now();
+    let next_turn = || alarm.turn_due().expect("it is set");
+    for hours in [6, 5] {
+        alarm.request(now.after(HOUR * hours));
+        assert_eq!(next_turn(), now.after(HOUR * hours));
+        alarm.request(now.after(HOUR * 9));
+        assert_eq!(next_turn(), now.after(HOUR * hours), "it is later");
+    }
+    alarm.request(now.after(HOUR * 4));
+    let half = next_turn();
+    assert!(half >= now.after(HOUR * 2) && half < now.after(HOUR * 5 / 2), "{half:?}");
+    alarm.request(now.after(HOUR * 3));
+    assert_eq!(next_turn(), half, "a row of timers needs no more");
+    alarm.request(Nanos(1));
+    assert!(next_turn() <= CLOCK.now(), "a time that has passed");
+    // A turn begins anew.
+    alarm.set_next_turn(now.after(HOUR * 4), Nanos::ZERO);
+    alarm.request(now.after(HOUR * 3));
+    assert_eq!(next_turn(), now.after(HOUR * 3));
+}
+
+#[test]
+fn where_that_is_no_system_call_each_that_is_earlier_sets_its_time() {
     let alarm = alarm();
     let now = CLOCK.now();
     alarm.set_next_turn(Nanos::MAX, Nanos::ZERO);
