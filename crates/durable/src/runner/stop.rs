@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::Duration;
 
-use futures::future::{OptionFuture, join};
+use futures::future::{OptionFuture, join, join3};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
@@ -117,14 +117,15 @@ impl Runner {
         self.finish_joining().await;
         // A store may go on with a call that is dropped, and hold its file meanwhile.
         let loading = OptionFuture::from(self.loading.take().map(|(_, call)| call));
-        let reads = join(loading, OptionFuture::from(self.inspections.under_way.take()));
+        let inspecting = OptionFuture::from(self.inspections.under_way.take());
+        let calls = join3(loading, inspecting, OptionFuture::from(self.last_renewal()));
         // If the store fails or hangs now, the next owner finds it as after a crash.
         let leaving = async {
             if let Err(error) = self.store.clone().leave(self.owner).await {
                 self.shared.failed(&error);
             }
         };
-        let _ = tokio::time::timeout(GRACE, join(leaving, reads)).await;
+        let _ = tokio::time::timeout(GRACE, join(leaving, calls)).await;
         {
             let mut stats = self.shared.stats();
             (stats.armed, stats.begun) = (0, 0);

@@ -91,6 +91,27 @@ async fn an_instance_leaves_at_once_although_a_transaction_has_locked_what_it_ha
 }
 
 #[tokio::test]
+async fn an_instance_that_stops_while_it_renews_leaves_all_the_same() {
+    let url = database().await;
+    let one = builder(store(&url).await, Duration::from_secs(9)).start().await.expect("a start");
+    let mut sql = client(&url).await;
+    let transaction = sql.transaction().await.expect("a transaction");
+    transaction.batch_execute("select from timingwheel.instances for update").await.expect("a lock");
+    let other = client(&url).await;
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    // A change of what is paused makes all renew.
+    one.pause("nothing").await.expect("a pause");
+    until("it renews", async || other.query_one(waits, &[]).await.expect("a count").get::<_, i64>(0) > 0)
+        .await;
+    let stopping = tokio::spawn(async move { one.stop(Duration::ZERO).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    transaction.rollback().await.expect("a rollback");
+    stopping.await.expect("a stop");
+    let left = other.query_one("select count(*) from timingwheel.instances", &[]).await.expect("a count");
+    assert_eq!(left.get::<_, i64>(0), 0, "it has left");
+}
+
+#[tokio::test]
 async fn an_open_cancel_of_timers_that_run_delays_their_results_and_no_others() {
     let (url, calls, ends) = (database().await, Calls::default(), Arc::new(Semaphore::new(0)));
     let (noted, waits) = (calls.clone(), Arc::clone(&ends));
