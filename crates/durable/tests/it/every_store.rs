@@ -152,10 +152,10 @@ pub(crate) async fn stop(durable: Durable) {
     durable.stop(Duration::from_secs(60)).await;
 }
 
-/// A rule that is due once a day, was due in the last minute, and is due next tomorrow.
+/// A rule that is due once a day, was due about a minute ago, long enough to be missed, and is due next tomorrow.
 pub(crate) fn daily() -> (Plan, Timestamp) {
     let now = Timestamp::now();
-    let due = Timestamp::from_second(now.as_second() / 60 * 60).unwrap();
+    let due = Timestamp::from_second((now.as_second() - 2) / 60 * 60).unwrap();
     let text = due.to_zoned(TimeZone::UTC).strftime("%-M %-H * * *").to_string();
     (Cron::parse(&text).unwrap().in_zone(TimeZone::UTC).into(), due)
 }
