@@ -11,6 +11,7 @@ mod jobs;
 mod purgatory;
 mod rivals;
 mod sides;
+mod structures;
 mod support;
 mod tolerance;
 mod under_load;
@@ -39,6 +40,7 @@ fn cases() -> Vec<Case> {
         tolerance::cases(),
         rivals::cases(),
         purgatory::cases(),
+        structures::cases(),
     ]
     .into_iter()
     .flatten()

@@ -22,6 +22,7 @@ pub(crate) fn describe(compared: &[&str]) -> Result<Table, Box<dyn Error>> {
     let cores = std::thread::available_parallelism()?;
     let mut table = Table::new("Made on", ["what", "which"])
         .row(["CPU", &field("/proc/cpuinfo", "model name").unwrap_or_else(unknown)])
+        .row(["family, model", &family_and_model().unwrap_or_else(unknown)])
         .row(["cores", &cores.to_string()])
         .row(["memory", &memory().unwrap_or_else(unknown)])
         .row(["kernel", &format!("{} {}", kernel.sysname().to_str()?, kernel.release().to_str()?)])
@@ -40,6 +41,12 @@ pub(crate) fn field(file: &str, key: &str) -> Option<String> {
     let (_, value) =
         text.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == key)?;
     Some(value.trim().to_owned())
+}
+
+/// Makers give several generations one name.
+fn family_and_model() -> Option<String> {
+    let of = |key| field("/proc/cpuinfo", key);
+    Some(format!("{}, {}", of("cpu family")?, of("model")?))
 }
 
 fn memory() -> Option<String> {
