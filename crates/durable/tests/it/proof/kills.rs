@@ -83,19 +83,33 @@ const STEPS: [&str; 22] = [
 
 #[test]
 fn after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled() {
-    let folder = folder();
-    let mut killed = 0;
-    for step in STEPS.iter().chain(&["sync-before", "sync-after"]) {
-        // The second time that it is passed, and some time later.
-        for count in [1, 7, 40] {
-            let status = wait(child(&folder).env(FAULT, format!("{step}:{count}")).spawn().expect("a child"));
-            killed += usize::from(!status.success());
-        }
-    }
+    // The first time that it is passed, and some times later; each on a file of its own, all at a time.
+    let kills = [1, 7, 40].map(|count| {
+        std::thread::spawn(move || {
+            let (folder, mut killed) = (folder(), 0);
+            for step in STEPS.iter().chain(&["sync-before", "sync-after"]) {
+                let fault = format!("{step}:{count}");
+                let status = wait(child(&folder).env(FAULT, fault).spawn().expect("a child"));
+                killed += usize::from(!status.success());
+            }
+            (killed, end(&folder))
+        })
+    });
+    let all = kills.map(|thread| thread.join().expect("no fault"));
+    let killed: usize = all.iter().map(|(killed, _)| killed).sum();
     // Of those that come once in a process only the first.
     assert!(killed >= STEPS.len() * 2, "{killed} were killed");
-    let found = end(&folder);
-    assert!(found.saved > 100 && found.removed > 10 && found.moved > 10 && found.repeated > 3, "{found:?}");
+    let of = |count: fn(&Found) -> usize| all.iter().map(|(_, found)| count(found)).sum::<usize>();
+    let found = (
+        of(|found| found.saved),
+        of(|found| found.removed),
+        of(|found| found.moved),
+        of(|found| found.repeated),
+    );
+    assert!(
+        found.0 > 100 && found.1 > 10 && found.2 > 10 && found.3 > 3,
+        "saved, removed, moved, repeated: {found:?}"
+    );
 }
 
 #[test]
