@@ -261,8 +261,8 @@ impl Builder {
 ///
 /// More slots take more memory, and timers move less often: with 1,024 slots at 1 ms, a timer of 30 seconds or 10
 /// minutes moves at most once. The wheel is turned about once for each tick in which a timer is due. So a shorter tick
-/// costs CPU time if it spreads the timers over more ticks. The report, in `benches/report` of the repository, shows
-/// memory, lateness, CPU time and the cost of arming.
+/// costs CPU time if it spreads the timers over more ticks. The reports, in `benches/report` of the repository, show
+/// lateness, CPU time and the cost of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {

@@ -43,6 +43,12 @@ impl Error {
     pub const fn is_at_capacity(&self) -> bool {
         matches!(self.kind, Kind::Full { .. })
     }
+
+    /// Never: a wheel takes each deadline. It is here because `tokio::time`'s error has it.
+    #[must_use]
+    pub const fn is_invalid(&self) -> bool {
+        false
+    }
 }
 
 impl fmt::Display for Error {

@@ -8,6 +8,7 @@ mod by_name;
 mod connections;
 mod deadline;
 mod jobs;
+mod profiles;
 mod purgatory;
 mod rivals;
 mod sides;
@@ -38,6 +39,7 @@ fn cases() -> Vec<Case> {
         deadline::cases(),
         jobs::cases(),
         tolerance::cases(),
+        profiles::cases(),
         rivals::cases(),
         purgatory::cases(),
         structures::cases(),

@@ -35,7 +35,7 @@ const _: fn(&Interval) -> Duration = Interval::period;
 
 const _: fn(Elapsed) -> io::Error = io::Error::from;
 const _: fn() -> Error = Error::shutdown;
-const _: [fn(&Error) -> bool; 2] = [Error::is_shutdown, Error::is_at_capacity];
+const _: [fn(&Error) -> bool; 3] = [Error::is_shutdown, Error::is_at_capacity, Error::is_invalid];
 
 const _: fn() = time::pause;
 const _: fn() = time::resume;
