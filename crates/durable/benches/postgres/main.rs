@@ -1,10 +1,11 @@
 //! How many timers a second four instances on one PostgreSQL hand to handlers that do nothing, beside pgbench with rows
 //! leased by 1,000 at a time; how long after `kill -9` others have the timers; what an old transaction costs; how late timers are
-//! at 1,000 a second, how soon an instance starts beside an old snapshot, and what 5,000 cancels at once leave of a lease; and what
-//! two million timers cost that are stored and far.
+//! at 1,000 a second, how soon an instance starts beside an old snapshot, and what 5,000 cancels at once leave of a lease; what two
+//! million timers cost that are stored and far, and what an instance and a poll cost meanwhile.
 //!
 //! `cargo bench -p timingwheel-durable-programs --features postgres --bench postgres`, with `-- --short` for a glimpse. It starts a
-//! server by itself, in memory where there are files in memory: so processors count, and no disk. `FSYNC=on` turns `fsync` on.
+//! server by itself, in memory where there are files in memory: so processors count, and no disk. With `FSYNC=on` its files are on
+//! the disk of the temporary folder, and synced.
 
 #[allow(dead_code, reason = "tests use the rest")]
 #[path = "../../tests/it/postgres/server.rs"]
@@ -12,6 +13,7 @@ mod server;
 
 mod cost;
 mod far;
+mod idle;
 mod instance;
 mod second_day;
 
@@ -24,6 +26,7 @@ use tokio_postgres::{Client, NoTls};
 
 use cost::{Cost, Meter, Table};
 use far::Far;
+use idle::Idle;
 use instance::Instance;
 use second_day::SecondDay;
 use server::Server;
@@ -112,7 +115,7 @@ async fn ours(server: &Server, sql: &Client, count: u64) -> (f64, Cost, Cost) {
 }
 
 /// Rows a second, by pgbench: leased by an update that leaves out what others have locked, and then deleted.
-async fn theirs(server: &Server, sql: &Client, count: u64) -> f64 {
+async fn theirs(server: &Server, sql: &Client, count: u64) -> (f64, Cost) {
     execute(
         sql,
         &format!(
@@ -125,47 +128,32 @@ async fn theirs(server: &Server, sql: &Client, count: u64) -> f64 {
         ),
     )
     .await;
-    let script = server.folder().join("lease.sql");
-    fs::write(
-        &script,
-        "with leased as (
+    let script = "with leased as (
             update jobs set leased_until = now() + interval '30 seconds'
             where id in (
                 select id from jobs where due <= 99999999 and (leased_until is null or leased_until < now())
                 order by due, id limit 1000 for update skip locked
             ) returning id, payload
          ) select string_agg(id::text, ',') as ids, sum(length(payload)) as bytes from leased \\gset
-         delete from jobs where id in (:ids);\n",
-    )
-    .expect("a script");
-    let transactions = (count / 1_000 / INSTANCES as u64).to_string();
-    let begin = Instant::now();
-    let clients = INSTANCES.to_string();
-    let ran = server
-        .program("pgbench")
-        .args([
-            "-n",
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &server.port().to_string(),
-            "-U",
-            "postgres",
-            "-c",
-            &clients,
-            "-j",
-            "2",
-        ])
-        .args(["-t", &transactions, "-f"])
-        .arg(&script)
-        .arg("postgres")
-        .output()
-        .expect("pgbench runs");
+         delete from jobs where id in (:ids);\n";
+    let (meter, begin) = (Meter::read(server, sql).await, Instant::now());
+    pgbench(server, INSTANCES, count / 1_000 / INSTANCES as u64, script);
     let took = begin.elapsed();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let cost = meter.since(server, sql, count).await;
     let row = sql.query_one("select count(*) from jobs", &[]).await.expect("a count");
     assert_eq!(row.get::<_, i64>(0), 0, "it has done the work");
-    count as f64 / took.as_secs_f64()
+    (count as f64 / took.as_secs_f64(), cost)
+}
+
+/// Runs a script so many times on each of so many connections.
+pub(crate) fn pgbench(server: &Server, clients: usize, times: u64, script: &str) {
+    let file = server.folder().join("script.sql");
+    fs::write(&file, script).expect("a script");
+    let mut pgbench = server.program("pgbench");
+    pgbench.args(["-n", "-j", "2", "-h", "127.0.0.1", "-U", "postgres", "-p", &server.port().to_string()]);
+    pgbench.args(["-c", &clients.to_string(), "-t", &times.to_string(), "-f"]).arg(&file).arg("postgres");
+    let ran = pgbench.output().expect("pgbench runs");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 /// How long after `kill -9` the last of a dead instance's timers was begun, as a share of the lease.
@@ -221,12 +209,13 @@ async fn measure(count: u64, is_short: bool) {
     let sql = client(&url).await;
     let pairs = if is_short { 1 } else { 3 };
     let (mut rates, mut ratios, mut held) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut saves, mut rests) = (Vec::new(), Vec::new());
+    let (mut saves, mut rests, mut leases) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..pairs {
         let (rate, save, rest) = ours(&server, &sql, count).await;
         saves.push(save);
         rests.push(rest);
-        let rival = theirs(&server, &sql, count).await;
+        let (rival, lease) = theirs(&server, &sql, count).await;
+        leases.push(lease);
         println!("four instances {rate:.0} timers/s, pgbench with leases {rival:.0} rows/s");
         rates.push(rate);
         ratios.push(rate / rival);
@@ -254,7 +243,7 @@ async fn measure(count: u64, is_short: bool) {
     println!("| the same, with an old transaction open | without | {:.2} | 0.8, 0.95 |", median(held));
     println!("| all timers of a killed instance are done | its lease | {:.2} | 1.3, 1.1 |", median(shares));
     println!("| timers/s, four instances | | {:.0} | |", median(rates));
-    for (what, costs) in [("save", saves), ("begin and end", rests)] {
+    for (what, costs) in [("save", saves), ("begin and end", rests), ("lease and delete by pgbench", leases)] {
         let of = |cost: fn(&Cost) -> f64| median(costs.iter().map(cost).collect());
         println!("| µs of the database's processors, {what} | a timer | {:.1} | |", of(|cost| cost.cpu_us));
         println!("| bytes of its log, {what} | a timer | {:.0} | |", of(|cost| cost.wal));
@@ -264,4 +253,5 @@ async fn measure(count: u64, is_short: bool) {
     println!("{}", SecondDay::measure(&server, &sql, dead).await);
     let far = if is_short { 20_000 } else { 2_000_000 };
     println!("{}", Far::measure(&server, &sql, far, count).await);
+    println!("{}", Idle::measure(&server, &sql, far).await);
 }

@@ -78,7 +78,9 @@ impl Server {
     pub(crate) fn with_connections(connections: u16) -> Self {
         let programs = programs();
         let memory = PathBuf::from("/dev/shm");
-        let base = if memory.is_dir() { memory } else { env::temp_dir() };
+        // To sync files in memory costs nothing.
+        let syncs = env::var("FSYNC").is_ok_and(|fsync| fsync == "on");
+        let base = if memory.is_dir() && !syncs { memory } else { env::temp_dir() };
         let folder =
             tempfile::Builder::new().prefix("timingwheel-pg-").tempdir_in(base).expect("a folder").keep();
         let user = user(&folder);
