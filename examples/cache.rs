@@ -104,6 +104,6 @@ async fn main() {
         sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(cache.get(&2), None, "an entry outlived its time");
-    println!("after a second only the entry in use is left");
     assert_eq!(timers, 1, "all entries share a timer");
+    println!("What it means: an entry in use stays, all others expire, and one timer is enough.");
 }

@@ -24,22 +24,23 @@
 //! # Precision
 //!
 //! A timer never fires before its deadline. It fires within a tick of it, or within two ticks while 32 or more timers fire in
-//! each tick; add the scheduling delay that tokio's own timers would have. A tick is 1 ms, unless you
-//! [choose](Builder::tick) another.
+//! each tick; add the scheduling delay that tokio's own timers would have. A tick is 1 ms, unless you [choose](Builder::tick)
+//! another.
 //!
 //! On a multi-thread runtime on Linux a timerfd in the runtime's own poller turns the wheel, with a precision of about
 //! 50 µs. A current-thread runtime has a timerfd only if the [tick](Builder::tick) is shorter than a millisecond and tokio
 //! lacks its feature `test-util`. The timerfd needs the feature `timerfd`, which is on by default. Everywhere else one of
 //! tokio's timers turns the wheel. Timers are then late by a millisecond at the median, as tokio's are.
 //!
-//! If a timer may be later than that, give it a [tolerance](Sleep::with_tolerance). It then costs less.
+//! Give a timer that may be later a [tolerance](Sleep::with_tolerance): it then costs less.
 //!
 //! # When tokio's own timers are the better choice
 //!
 //! - For a few timers. `tokio::time` is there already. A wheel has a task and, on Linux, a file descriptor. All wheels of
 //!   a process share one thread, the watchdog. It sleeps while timers come in time.
 //! - For an ordinary HTTP server. Timers are a small part of a request.
-//! - Without tokio, no timer here works. Only [`wheel::Hierarchy`] needs no runtime.
+//!
+//! Without tokio, only [`wheel::Hierarchy`] works.
 //!
 //! # In tests
 //!
@@ -48,9 +49,8 @@
 //! anything.
 //!
 //! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A wheel on a multi-thread
-//! runtime always goes by the real clock. All threads read the wheel's clock, also those outside its runtime. But on these
-//! [`Instant::now`](time::Instant::now) tells another time, once the clock was paused: ask
-//! [`current_time`](TimingWheel::current_time) instead.
+//! runtime always goes by the real clock. Once a clock was paused, [`Instant::now`](time::Instant::now) tells another time
+//! on threads outside of its runtime. Ask [`current_time`](TimingWheel::current_time) there.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!

@@ -176,5 +176,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         words.replace("; ", "\n")
     );
     assert_eq!(status, "503", "a wheel that refuses timers is not healthy");
+    println!("\nWhat it means: a health check fails as soon as the wheel refuses timers.");
     Ok(())
 }

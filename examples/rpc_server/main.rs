@@ -196,8 +196,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .into());
     }
     println!(
-        "{} connections for {seconds} s, with a request every {think} ms. A request may take {REQUEST_TIMEOUT:?};\n\
-         {SLOW} % take longer. After {SILENT} % of the answers the client is silent for {IDLE_TIMEOUT:?}.\n",
+        "{} connections for {seconds} s, with a request every {think} ms. A request\n\
+         may take {REQUEST_TIMEOUT:?}; {SLOW} % take longer. After {SILENT} % of the answers the client is\n\
+         silent for {IDLE_TIMEOUT:?}.\n",
         HumanCount(connections),
     );
     let on_tokio = |load, counts| tokio::spawn(on_tokio::server::run(load, counts));
@@ -248,7 +249,7 @@ fn print(wheel: &Outcome, tokio: &Outcome) {
         "{table}\n\nRows with a dash add up to the row above them. ratio: wheel / tokio.\n\n\
          What it means: half of the wheel's timers were within {:.2} ms, tokio's {:.2} ms.\n\
          Each request that timed out stopped its work. Timers are a small part of the\n\
-         CPU time of such a server.",
+         CPU time of such a server. Where other programs run, the ratios vary: repeat it.",
         wheel.within(0.5),
         tokio.within(0.5)
     );

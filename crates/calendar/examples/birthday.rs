@@ -82,5 +82,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if *reminders != expected {
         return Err(format!("{reminders:?}, and not {expected:?}").into());
     }
+    println!("\nWhat it means: the rule is a line of text, and follows the person's clocks.");
     Ok(())
 }

@@ -77,5 +77,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         )
         .into());
     }
+    println!("\nWhat it means: a run each day, at 9 on the wall, however clocks are set.");
     Ok(())
 }

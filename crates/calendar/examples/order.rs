@@ -67,5 +67,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if !paid || *cancelled != expected || !orders.is_empty() {
         return Err(format!("{cancelled:?}, and not {expected:?}").into());
     }
+    println!("\nWhat it means: 30 days end at the same hour by the clock, 720 hours may not.");
     Ok(())
 }

@@ -111,5 +111,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if reports != expected {
         return Err(format!("{reports:?}, and not {expected:?}").into());
     }
+    println!("\nWhat it means: after an outage one report runs, for the first that was missed.");
     Ok(())
 }

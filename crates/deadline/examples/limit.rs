@@ -9,8 +9,8 @@ use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::time::sleep;
 
 async fn call(name: &str, takes: Duration) -> String {
-    let left = Deadline::current().and_then(|it| it.remaining());
-    println!("{name} may take {left:?}");
+    let left = Deadline::current().and_then(|it| it.remaining()).expect("a limit");
+    println!("{name} may take {left:.0?}");
     sleep(takes).await;
     format!("the answer of {name}")
 }

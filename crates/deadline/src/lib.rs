@@ -40,7 +40,7 @@
 //!   future.
 //! - **`tokio::spawn` alone leaves the deadline behind.** Spawn [`Deadline::run_current(f)`](Deadline::run_current), or the
 //!   task goes on after its request.
-//! - **The [`token`](Deadline::token) does not know the time.** It is cancelled by [`cancel`](Deadline::cancel), and not as
+//! - **The [`token`](Deadline::token) does not know the time.** It is cancelled by [`cancel`](Deadline::cancel), and not when
 //!   the deadline passes.
 //! - **Dropping a deadline ends nothing.** Keep a [`drop_guard`](Deadline::drop_guard) where a handler that is dropped has
 //!   to end its tasks.
@@ -52,10 +52,10 @@
 //! - **Ending drops the future.** It stops at an `.await`. Code that blocks its thread is not interrupted.
 //!
 //! # What it costs
-//! A deadline is two blocks of memory, and so is a child. Each future under it that is pending has a timer of its own on the
-//! wheel, and hears the token. When the future is over, it leaves its registration with the token to the deadline, and the
-//! next future of the same task takes it. The registration has a waker, so the memory of that task may stay until the
-//! deadline is dropped. Extending moves no timer: one that fires at the old time looks again.
+//! A deadline is two blocks of memory, and so is a child. Each pending future under it has a timer of its own on the wheel,
+//! and a registration with the deadline's token, by which it hears of a cancel. The registration outlives the future: the next
+//! future of the same task takes it over. It holds a waker, so the memory of that task may stay until the deadline is
+//! dropped. Extending moves no timer: a timer that fires at the old time looks at the new one.
 //!
 //! # Coming from Go's `context`
 //! | Go | here |

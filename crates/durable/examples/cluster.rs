@@ -250,6 +250,6 @@ async fn account(
         println!("{} was {what}: others had its shards after {share:.2} leases", NAMES[fault.of]);
     }
     let is_right = rings == numbers && numbers == i64::from(settings.timers) && faults.len() >= 2;
-    println!("{}", if is_right { "each timer rang once" } else { "that is not right" });
+    println!("{}", if is_right { "\nWhat it means: each timer rang once." } else { "that is not right" });
     Ok(is_right)
 }

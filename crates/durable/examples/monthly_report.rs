@@ -114,5 +114,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if !is_ordered || !outages.is_multiple_of(3) || late == 0 || retried == 0 {
         return Err(format!("{late} late, {retried} made again, {outages} left out").into());
     }
+    println!("\nWhat it means: after an outage one report comes late, for all that were missed.");
     Ok(())
 }

@@ -224,5 +224,6 @@ fn account(settings: &Settings, kills: usize, ended: bool, events: &Events) -> R
     if !ended || sum != settings.orders || open != 0 || cancelled == 0 {
         return Err(format!("ended: {ended}, {sum} of {} accounted for, {open} open", settings.orders).into());
     }
+    println!("\nWhat it means: no order was lost, however often its program was killed.");
     Ok(())
 }

@@ -282,6 +282,9 @@ impl Durable {
     /// If handlers block their threads or the store is slow, `stop` returns up to four seconds after the limit. So let
     /// a supervisor wait longer than that before it kills the process.
     ///
+    /// The store stays open for calls that only look, until the last `Durable` is dropped. Until then no program can open
+    /// its file.
+    ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.
     pub async fn stop(&self, limit: Duration) -> Stopped {

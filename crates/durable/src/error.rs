@@ -89,7 +89,7 @@ impl fmt::Display for Error {
         match self {
             Self::Store { source, .. } => source.fmt(f),
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
-            Self::Encode(_) => f.write_str("the payload could not be written as JSON"),
+            Self::Encode(_) => f.write_str("the payload could not be written as JSON, or not be read again"),
             Self::Stopped => f.write_str(
                 "these durable timers have stopped: nothing was done, unless the runtime ended during the call",
             ),

@@ -89,7 +89,8 @@ pub struct Stats {
     /// Whether a task of this `Durable` has panicked, for example in a clock or a store of yours. The program has to
     /// start again.
     pub failed: bool,
-    /// Whether this `Durable` was stopped.
+    /// Whether this `Durable` has stopped: [`stop`](crate::Durable::stop) was called, or its wheel has ended. That is no
+    /// [`Symptom`].
     pub stopped: bool,
 }
 

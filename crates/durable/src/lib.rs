@@ -41,7 +41,7 @@
 //!
 //! # How it goes
 //!
-//! A timer is first **stored**. When it is near, it is **armed**: put on the wheel of this process. When it is due, it
+//! A timer is first **stored**. When its time is near, it is **armed**: put on the wheel of this process. When it is due, it
 //! is **begun**: the store records the attempt before the handler is called. You can cancel or move it until it has
 //! begun. If a crash cuts an attempt short, the timer is attempted again after the next start, with a higher attempt
 //! number. Handlers are called **at least once**, so make each outside effect happen once for each [`Run::id`].
@@ -82,11 +82,12 @@
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
 //! | `deadline` | a handler with a [time limit](Builder::time_limit) runs under a deadline of `timingwheel-deadline` |
-//! | `metrics` | `metrics`: the statistics for any exporter of the crate `metrics` |
+//! | `metrics` | the module `metrics`: the statistics, for any exporter of the crate `metrics` |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //!
-//! Events of `tracing` have the target `timingwheel_durable`: a timer is buried, an attempt is made again, a rule cannot be read,
-//! the store fails (at most once a second), a clock was set, another instance has taken over, timers start or stop.
+//! Events of `tracing` have the target `timingwheel_durable`. They tell that a timer is buried, an attempt is made again, a rule
+//! cannot be read, the store fails (at most once a second), a clock was set, another instance has taken over, or timers start
+//! or stop.
 
 // Imports go one way, from the top down.
 //

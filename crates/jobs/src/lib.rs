@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Until a job is due, it is an entry in the wheel and a piece of memory that holds its future. It is no task. When the
-//! job is due, the driver spawns the future as a task on the wheel's runtime, wherever the job was made. So no code of a
-//! job runs on the driver, and a job that is slow or panics neither delays nor loses another.
+//! job is due, the wheel's own task, the driver, spawns the future on the wheel's runtime, wherever the job was made. So no
+//! code of a job runs on the driver, and a job that is slow or panics neither delays nor loses another.
 //!
 //! # Again and again
 //!
@@ -31,18 +31,16 @@
 //! decides what becomes of the runs that were missed by then. A fixed rate treats them as an
 //! [`Interval`](timingwheel::Interval) does, with tokio's [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
 //!
+//! With a [tolerance](Schedule::with_tolerance), runs of different jobs begin together, a little late.
+//!
 //! # By keys
 //!
 //! [`Jobs`] address jobs by keys of yours: to replace, remove, move, await, look up, list, count and stop them, and to
 //! [bound](Jobs::with_concurrency) how many run at once.
 //!
-//! # Later than asked
-//!
-//! With a tolerance, runs of different jobs begin together: [`Schedule::with_tolerance`].
-//!
 //! # A limit for each run
 //!
-//! Let the run wait under a limit: `async { wheel.timeout(limit, work).await }`. With the crate `timingwheel-deadline`, the
+//! Put a timeout round the run's work: `async { wheel.timeout(limit, work).await }`. With the crate `timingwheel-deadline`, the
 //! calls and tasks within the run end with it too:
 //!
 //! ```

@@ -56,4 +56,5 @@ async fn main() {
     let answer = wheel.deadline_in(Duration::from_millis(300)).scope(get(&client, &b)).await;
     println!("A is told: {:?}", answer.expect_err("C works for an hour"));
     sleep(Duration::from_millis(50)).await;
+    println!("\nWhat it means: A's deadline ended the work of B and of C.");
 }

@@ -62,4 +62,5 @@ async fn main() {
     println!("A is told: {:?}, {}", status.code(), status.message());
     sleep(Duration::from_millis(50)).await;
     assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+    println!("\nWhat it means: A's deadline ended the work of B and of C.");
 }

@@ -72,5 +72,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if late.len() != timers as usize || latest > Duration::from_secs(1) || loads > u64::from(timers) + 2 {
         return Err("a timer is late or lost, or the store was asked too often".into());
     }
+    println!("\nWhat it means: far timers are on time, though the store is asked once a day.");
     Ok(())
 }

@@ -133,7 +133,7 @@ impl fmt::Display for PostgresError {
                 f.write_str("the timer is not this instance's any more: roll the transaction back")
             }
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
-            Self::Encode(_) => f.write_str("the payload could not be written as JSON"),
+            Self::Encode(_) => f.write_str("the payload could not be written as JSON, or not be read again"),
             Self::Corrupt(what) => write!(f, "the database has no timer there: {what}"),
             Self::Text(what) => f.write_str(what),
         }

@@ -40,6 +40,10 @@ impl PostgresOptions {
                 "an address must be as postgres://user@host/database: {error}{cause}"
             ))
         })?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            let text = "an address must be as postgres://user@host/database, got one without a host";
+            return Err(PostgresError::Setting(text.to_owned()));
+        }
         Ok(Self::of(config))
     }
 
@@ -342,6 +346,15 @@ mod tests {
         let usual = PostgresOptions::new("postgres://a,b/d").expect("an address").config;
         assert_eq!(usual.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         assert_eq!(Some(usual.get_keepalives_idle()), seconds(5));
+    }
+
+    #[test]
+    fn an_address_without_a_host_is_refused() {
+        for address in ["", "user=app dbname=shop", "postgres:///shop"] {
+            let error = PostgresOptions::new(address).expect_err("a refusal").to_string();
+            assert!(error.ends_with("got one without a host"), "{address:?}: {error}");
+        }
+        PostgresOptions::new("hostaddr=127.0.0.1 user=app").expect("an address");
     }
 
     #[test]

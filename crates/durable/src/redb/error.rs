@@ -117,6 +117,9 @@ impl fmt::Display for RedbError {
                 let owner = owner.as_deref().unwrap_or("another process");
                 write!(f, "{} is in use by {owner}", path.display())
             }
+            Self::Open { path, error } if path.as_os_str().is_empty() => {
+                write!(f, "an empty path cannot be opened: {}", cause(error))
+            }
             Self::Open { path, error } => {
                 write!(f, "{} cannot be opened: {}", path.display(), cause(error))
             }

@@ -51,6 +51,8 @@ async fn what_cannot_be_opened_is_refused_with_its_path_and_the_reason() {
         assert!(text.ends_with(')') && text.contains("(os error ") && error.source().is_none(), "{text}");
     };
     refused(&folder.path().join("no such folder").join("timers.redb"));
+    let error = RedbStore::open("").unwrap_err().to_string();
+    assert!(error.starts_with("an empty path cannot be opened: "), "{error}");
     refused(folder.path());
     let other = folder.path().join("letter.txt");
     std::fs::write(&other, "Dear reader").unwrap();
