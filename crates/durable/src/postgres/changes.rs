@@ -11,6 +11,7 @@ use super::connections::{Parameter, Sends};
 use super::convert::{
     attempts, column, columns_of, get, id, named, near, number, places, readable, standing, stored, unknown,
 };
+use super::reads::find;
 use super::{Inner, Result};
 use crate::id::{TimerId, millis};
 use crate::store::{
@@ -184,7 +185,7 @@ impl Inner {
         let parameters: [&dyn Parameter; 6] = [&epoch, &token, &dues, &numbers, &firsts, &kinds];
         let statement =
             "select * from timingwheel.begin_timers(timingwheel.in_time($1, $2, $7), $3, $4, $5, $6)";
-        let rows = self.ask_in_time(owner, statement, &parameters).await?;
+        let rows = self.ask_in_time(statement, &parameters).await?;
         let mut unreadable = HashSet::new();
         for row in &rows {
             let n: i64 = get(row, "n")?;
@@ -243,7 +244,7 @@ impl Inner {
                     Settled::Done
                 }
                 2 => Settled::Gone,
-                3 => self.changed(ended.timer).await?,
+                3 => self.changed(ended.timer.id).await?,
                 4 => Settled::Locked,
                 other => return Err(unknown("settle", other)),
             });
@@ -252,12 +253,9 @@ impl Inner {
     }
 
     /// How a timer stands that was changed, unless it has gone meanwhile.
-    async fn changed(&self, timer: Near) -> Result<Settled> {
-        let statement = "select * from timingwheel.timers \
-            where shard = timingwheel.shard_of($2) and due_ms = $1 and number = $2 and first_ms = $3";
-        let parameters: [&dyn Parameter; 3] = [&timer.due_ms, &number(timer.id), &timer.id.due_ms];
-        let rows = self.connections.for_runner().ask(statement, &parameters).await?;
-        let found = rows.first().and_then(|row| self.readable(timer.id, standing(row)));
+    async fn changed(&self, timer: TimerId) -> Result<Settled> {
+        let row = find(&self.connections.for_runner(), &timer.into()).await?;
+        let found = row.and_then(|row| self.readable(timer, standing(&row)));
         Ok(found.map_or(Settled::Gone, |stored| Settled::Changed(Box::new(stored))))
     }
 
@@ -323,7 +321,7 @@ impl Inner {
             &missed,
             &standings,
         ];
-        for row in &self.ask_in_time(owner, statement, &parameters).await? {
+        for row in &self.ask_in_time(statement, &parameters).await? {
             let n = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
             let answer: Option<i32> = get(row, "answer")?;
             let Some((place, _)) = (if answer.is_none() { done } else { ends }).get(n) else { continue };

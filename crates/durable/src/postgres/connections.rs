@@ -16,7 +16,6 @@ use tokio_postgres::{AsyncMessage, CancelToken, Client, Row, Socket};
 
 use super::options::Schema;
 use super::{InTransaction, Inner, PostgresError, PostgresOptions, Result, convert};
-use crate::store::Owner;
 
 /// A parameter, which tells its type. So no statement has to be prepared, and a pooler may change the connection after each.
 pub(super) trait Parameter: Sync {
@@ -313,33 +312,24 @@ impl Inner {
     /// refused as too late although the caller waits. So the clock is read, and the statement is sent again.
     pub(super) async fn ask_in_time(
         &self,
-        owner: Owner,
         statement: &str,
         parameters: &[&dyn Parameter],
     ) -> Result<Vec<Row>> {
-        match self.ask_until(owner, statement, parameters).await {
+        let ask = async || {
+            // Twice: the call may wait for a connection.
+            let until = self.owned.clock_us(self.options.timeout.saturating_mul(2));
+            let parameters = [parameters, &[&until as &dyn Parameter]].concat();
+            self.connections.for_runner().ask(statement, &parameters).await
+        };
+        match ask().await {
             Err(error) if error.is_too_late() => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
                 let row = self.connections.for_runner().ask_one(clock, &[]).await?;
-                self.owned.set_clock(owner.epoch, convert::get(&row, "now_us")?);
-                self.ask_until(owner, statement, parameters).await
+                self.owned.set_clock(convert::get(&row, "now_us")?);
+                ask().await
             }
             answer => answer,
         }
-    }
-
-    async fn ask_until(
-        &self,
-        owner: Owner,
-        statement: &str,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Vec<Row>> {
-        // Twice: the call may wait for a connection.
-        let until = self.owned.valid_until_us(owner.epoch, self.options.timeout.saturating_mul(2));
-        self.connections
-            .for_runner()
-            .ask(statement, &[parameters, &[&until as &dyn Parameter]].concat())
-            .await
     }
 }
 

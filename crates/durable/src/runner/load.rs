@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::Timestamp;
 use timingwheel::time::delay_queue::Expired;
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use crate::error::Error;
 use crate::events::event;
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Loaded, Near};
+use crate::window::Window;
 
 /// The longest time between two comparisons of the clocks while timers are armed.
 const COMPARED: Duration = Duration::from_secs(60);
@@ -84,7 +86,8 @@ impl Runner {
         let is_anew = std::mem::take(&mut self.loads_anew);
         self.check_the_clock();
         if is_anew {
-            self.window.load_anew();
+            // One may be stored that nobody reported. Those that are armed stay armed: `begin` finds the second one gone.
+            self.window = Window::new();
             self.loads_again_from(Place::FIRST);
         }
         let until = self.horizon();
@@ -103,11 +106,12 @@ impl Runner {
 
     fn ask_for(&mut self, ask: Ask, why: Why) {
         let asked = LoadAsked { why, after: ask.after, until_ms: ask.until.as_millisecond() };
-        self.loading = Some((asked, self.store.clone().load(self.owner, ask)));
+        let call = self.store.clone().load(self.owner, ask);
+        self.loading = Some(call.map(move |answer| (asked, answer)).boxed());
     }
 
-    pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((LoadAsked { why, after, until_ms }, _)) = self.loading.take() else { return };
+    pub(super) fn loaded(&mut self, asked: LoadAsked, answer: Result<Loaded, Error>) {
+        let LoadAsked { why, after, until_ms } = asked;
         if !matches!(why, Why::Kind(_)) && answer.as_ref().map_or(true, |loaded| loaded.lost) {
             self.window.load_failed();
         }
@@ -242,13 +246,11 @@ impl Runner {
         } else {
             COMPARED
         };
-        let mut next = self.clocks.compared + every;
-        if let Some(at) = self.next_inspection() {
-            next = next.min(at);
-        }
-        if let Some(at) = self.next_load() {
-            next = next.min(self.clocks.instant_after(self.clocks.wall(), at).unwrap_or_else(Instant::now));
-        }
+        let load = self.next_load();
+        let load =
+            load.map(|at| self.clocks.instant_after(self.clocks.wall(), at).unwrap_or_else(Instant::now));
+        let compared = self.clocks.compared + every;
+        let mut next = self.next_inspection().into_iter().chain(load).fold(compared, Instant::min);
         // Nothing is asked of the store before the pause is over.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
             next = until;
@@ -257,9 +259,8 @@ impl Runner {
         // would be to wake without end.
         let suspect = self.suspect_at().filter(|at| *at > Instant::now());
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at().into_iter().chain(suspect).chain(self.next_renewal()) {
-            next = next.min(at);
-        }
+        let others = self.put_off.at().into_iter().chain(suspect).chain(self.next_renewal());
+        next = others.fold(next, Instant::min);
         if self.has_wheel_ended {
             self.nap_until(next);
         }

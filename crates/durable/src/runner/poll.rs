@@ -50,6 +50,16 @@ pub(crate) enum Outcome {
     Dropped,
 }
 
+/// The answer to a call, once it has come. Then the call is over.
+pub(super) fn answer_of<F: Future + ?Sized>(
+    call: &mut Option<Pin<Box<F>>>,
+    cx: &mut Context<'_>,
+) -> Option<F::Output> {
+    let Poll::Ready(answer) = call.as_mut()?.as_mut().poll(cx) else { return None };
+    *call = None;
+    Some(answer)
+}
+
 impl Runner {
     /// Takes in all events. Pending if there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -61,12 +71,7 @@ impl Runner {
             Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
             Poll::Pending => {}
         }
-        if let Some(nap) = &mut self.nap
-            && nap.as_mut().poll(cx).is_ready()
-        {
-            self.nap = None;
-            has_happened = true;
-        }
+        has_happened |= answer_of(&mut self.nap, cx).is_some();
         if has_happened { Poll::Ready(()) } else { Poll::Pending }
     }
 
@@ -86,10 +91,8 @@ impl Runner {
 
     fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        if let Some((_, loading)) = &mut self.loading
-            && let Poll::Ready(answer) = loading.as_mut().poll(cx)
-        {
-            self.loaded(answer);
+        if let Some((asked, answer)) = answer_of(&mut self.loading, cx) {
+            self.loaded(asked, answer);
             has_happened = true;
         }
         // A future does nothing before it is polled. So poll first: the store then works on this call, while this task takes in

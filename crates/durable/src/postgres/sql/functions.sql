@@ -47,6 +47,10 @@ begin
     );
 end $$;
 
+create function timingwheel.now_ms() returns bigint language sql volatile as $$
+    select (extract(epoch from clock_timestamp()) * 1000)::bigint
+$$;
+
 -- Instances ------------------------------------------------------------------------------------------------------------
 
 -- One transaction at a time shares the shards out. It waits for no row: a person who pauses a kind may leave their
@@ -753,7 +757,7 @@ begin
     if not exists (select from timingwheel.instances where epoch = p_epoch) then
         return 0;
     elsif v_old.attempts is distinct from p_attempt
-        or v_old.begun_by is distinct from case when p_attempt > 0 then p_epoch end
+        or v_old.begun_by is distinct from (case when p_attempt > 0 then p_epoch end)
     then
         return case when p_attempt > 0 and v_old.begun_by <> p_epoch and timingwheel.lives(v_old.begun_by) then 0 else 2 end;
     elsif v_is_locked then
@@ -1002,10 +1006,6 @@ begin
     end loop;
 end $$;
 
-create function timingwheel.now_ms() returns bigint language sql volatile as $$
-    select (extract(epoch from clock_timestamp()) * 1000)::bigint
-$$;
-
 create function timingwheel.set_paused(p_kind text, p_is_paused boolean) returns text[] language plpgsql as $$
 declare
     v_paused text[];
@@ -1018,6 +1018,20 @@ begin
     -- Each instance renews its lease, and is told.
     perform pg_notify('timingwheel', 'shares');
     return v_paused;
+end $$;
+
+-- Tells the instances of a timer that is due soon. A commit that notifies holds a lock of the whole server until it is on
+-- disk. So one transaction in each second does, and the others leave it to the scan that each instance makes a second after any
+-- hint, for all that is due within two minutes. A transaction that stays open silences the others for its own second only.
+create function timingwheel.hint(p_number bigint, p_due bigint) returns void language plpgsql as $$
+begin
+    if p_due < timingwheel.now_ms() + 120000
+        and pg_try_advisory_xact_lock(
+            hashtext('timingwheel'), hashtext('hint ' || floor(extract(epoch from clock_timestamp())))
+        )
+    then
+        perform pg_notify('timingwheel', timingwheel.shard_of(p_number) || ' ' || p_due);
+    end if;
 end $$;
 
 -- For people ---------------------------------------------------------------------------------------------------------------
@@ -1199,20 +1213,6 @@ end $$;
 create function timingwheel.id_text(p_first bigint, p_number bigint) returns text language sql immutable as $$
     select lpad(to_hex(p_first # (-9223372036854775808)), 16, '0') || '-' || lpad(to_hex(p_number), 16, '0')
 $$;
-
--- Tells the instances of a timer that is due soon. A commit that notifies holds a lock of the whole server until it is on
--- disk. So one transaction in each second does, and the others leave it to the scan that each instance makes a second after any
--- hint, for all that is due within two minutes. A transaction that stays open silences the others for its own second only.
-create function timingwheel.hint(p_number bigint, p_due bigint) returns void language plpgsql as $$
-begin
-    if p_due < timingwheel.now_ms() + 120000
-        and pg_try_advisory_xact_lock(
-            hashtext('timingwheel'), hashtext('hint ' || floor(extract(epoch from clock_timestamp())))
-        )
-    then
-        perform pg_notify('timingwheel', timingwheel.shard_of(p_number) || ' ' || p_due);
-    end if;
-end $$;
 
 -- Rights ---------------------------------------------------------------------------------------------------------------
 --
