@@ -59,6 +59,7 @@ impl Runner {
         let (hook, payload) = (self.settings.hook.clone(), std::mem::take(&mut attempt.stored.payload));
         let teller = Teller { id, sender: self.sender.clone(), begun: None, outcome: Outcome::TooLate };
         let call = async move {
+            // All of it, and not only the fields that are used here.
             let mut teller = teller;
             // Since it began, the process may have stood still, joined again, or been stopped.
             if is_stopping.load(Ordering::Acquire)

@@ -16,7 +16,7 @@ begin
             'instance', 'is_held', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives',
             'load', 'lock_shares', 'locked', 'move_one', 'move_timer', 'ms_of', 'next_number', 'note_crash',
             'note_deleted', 'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history',
-            'remove_one', 'remove_the_dead', 'renew', 'resume_kind', 'run_timers', 'runs', 'save',
+            'remove_the_dead', 'renew', 'resume_kind', 'run_timers', 'runs', 'save',
             'save_among_others', 'save_one', 'save_or_fail', 'save_series', 'save_timer', 'set_paused',
             'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
         )
@@ -267,26 +267,31 @@ language plpgsql set jit = off set enable_seqscan = off set enable_sort = off se
     set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
 declare
     v_until bigint := timingwheel.now_ms() + 60000;
-    v_begun timingwheel.timers;
-    v_given_back bigint := 0;
+    v_given_back bigint;
 begin
     if not exists (select from timingwheel.instances where epoch = timingwheel.instance(p_epoch, p_token)) then
         return 0;
     end if;
-    for v_begun in
-        select t.* from timingwheel.shards s cross join lateral (
-            select * from timingwheel.timers m
+    with begun as (
+        select t.place, t.ending
+        from timingwheel.shards s cross join lateral (
+            select m.ctid as place, m.ending from timingwheel.timers m
             where m.shard = s.shard and m.due_ms <= v_until and m.begun_by = p_epoch
             for update skip locked
         ) t
-    loop
-        if v_begun.ending then
-            perform timingwheel.remove_one(v_begun, 'cancelled');
-        else
-            perform timingwheel.note_crash(v_begun);
-        end if;
-        v_given_back := v_given_back + 1;
-    end loop;
+    ), ended as (
+        delete from timingwheel.timers t using begun b where t.ctid = b.place and b.ending returning t as old
+    ), stored as (
+        update timingwheel.timers t
+        set begun_by = null, crashes = t.crashes + 1,
+            failed = timingwheel.last_ten(t.failed || t.attempts),
+            failed_ms = timingwheel.last_ten(t.failed_ms || t.begun_ms),
+            errors = timingwheel.last_ten(t.errors || timingwheel.crash())
+        from begun b where t.ctid = b.place and not b.ending
+        returning 1
+    )
+    select (select count(*) from ended e where timingwheel.note_ended(e.old, 'cancelled')) + (select count(*) from stored)
+    into v_given_back;
     return v_given_back;
 end $$;
 
@@ -324,15 +329,14 @@ create function timingwheel.last_ten(p_all anyarray) returns anyarray language s
 $$;
 
 -- The instance that had begun this timer is gone: the attempt counts, and the timer is stored.
-create function timingwheel.note_crash(p_old timingwheel.timers) returns void language plpgsql
+create function timingwheel.note_crash(p_old timingwheel.timers) returns void language sql
 set enable_seqscan = off as $$
-begin
     update timingwheel.timers
     set begun_by = null, crashes = crashes + 1, failed = timingwheel.last_ten(failed || attempts),
         failed_ms = timingwheel.last_ten(failed_ms || begun_ms),
         errors = timingwheel.last_ten(errors || timingwheel.crash())
-    where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number and begun_by is not null;
-end $$;
+    where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number and begun_by is not null
+$$;
 
 -- Notes how a timer has ended, if that is kept of its kind, in the statement that ends it. Always true. Who may not write the
 -- history notes nothing. `settle_done` does the same for many.
@@ -356,13 +360,6 @@ begin
     return true;
 end $$;
 
--- Deletes a timer, whose row is locked, and notes how it has ended.
-create function timingwheel.remove_one(p_old timingwheel.timers, p_how text) returns void language plpgsql as $$
-begin
-    delete from timingwheel.timers where shard = p_old.shard and due_ms = p_old.due_ms and number = p_old.number;
-    perform timingwheel.note_ended(p_old, p_how);
-end $$;
-
 -- The same of a buried timer, which somebody deletes.
 create function timingwheel.note_deleted(p_old timingwheel.buried) returns boolean language sql as $$
     select timingwheel.note_ended(
@@ -371,7 +368,8 @@ create function timingwheel.note_deleted(p_old timingwheel.buried) returns boole
 $$;
 
 -- Deletes ended timers that are older than is kept of their kind: so many at the most. Answers how many.
-create function timingwheel.prune_history(p_most bigint) returns bigint language sql set enable_seqscan = off as $$
+create function timingwheel.prune_history(p_most bigint) returns bigint language sql
+set jit = off set enable_seqscan = off as $$
     with old as (
         select e.place
         from (
@@ -498,8 +496,9 @@ begin
             update timingwheel.timers set key = null, ending = true, version = version + 1 where key = p_key;
         else
             answer := case when p_over then 7 else 2 end;
+            delete from timingwheel.timers where key = p_key;
             v_old.begun_by := null;
-            perform timingwheel.remove_one(v_old, 'replaced');
+            perform timingwheel.note_ended(v_old, 'replaced');
         end if;
     end loop;
 end $$;
@@ -835,8 +834,10 @@ begin
     attempt := v_old.attempts;
     if not timingwheel.lives(v_old.begun_by) then
         answer := 1;
+        delete from timingwheel.timers
+        where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
         v_old.begun_by := null;
-        perform timingwheel.remove_one(v_old, 'cancelled');
+        perform timingwheel.note_ended(v_old, 'cancelled');
     else
         answer := 2;
         update timingwheel.timers set ending = true, version = version + 1
