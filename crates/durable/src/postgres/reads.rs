@@ -225,18 +225,21 @@ impl Inner {
         }
     }
 
+    /// How much of a table is read to count its rows: all of up to `most` pages, and otherwise about as many as `sampled`.
+    pub(super) async fn percent(&self, table: &str, most: i64, sampled: i64) -> Result<f32> {
+        let pages = format!(
+            "select pg_relation_size('timingwheel.{table}') / current_setting('block_size')::bigint as pages"
+        );
+        let pages: i64 = get(&self.connections.ask_one(&pages, &[]).await?, "pages")?;
+        #[allow(clippy::cast_precision_loss, reason = "of an estimate")]
+        Ok(if pages <= most { 100.0 } else { sampled as f32 * 100.0 / pages as f32 })
+    }
+
     /// Counts small tables, and estimates tables of more than half a gigabyte from a sample of their pages: to read a table of thirty
     /// million rows takes longer than a call may.
     pub(super) async fn count(&self) -> Result<Counts> {
-        let pages = "select pg_relation_size('timingwheel.timers') / current_setting('block_size')::int as timers, \
-            pg_relation_size('timingwheel.buried') / current_setting('block_size')::int as buried";
-        let row = self.connections.ask_one(pages, &[]).await?;
-        let percent = |name| -> Result<f32> {
-            let pages: i64 = get(&row, name)?;
-            #[allow(clippy::cast_precision_loss, reason = "of an estimate")]
-            Ok(if pages <= MOST_PAGES { 100.0 } else { SAMPLED as f32 * 100.0 / pages as f32 })
-        };
-        let (timers, buried) = (percent("timers")?, percent("buried")?);
+        let timers = self.percent("timers", MOST_PAGES, SAMPLED).await?;
+        let buried = self.percent("buried", MOST_PAGES, SAMPLED).await?;
         let statement = "select (count(*) * 100 / $1)::bigint as timers, (count(begun_by) * 100 / $1)::bigint as begun, \
                 (select (count(*) * 100 / $2)::bigint from timingwheel.buried tablesample system ($2)) as buried \
             from timingwheel.timers tablesample system ($1)";

@@ -879,24 +879,19 @@ declare
     v_old timingwheel.timers;
 begin
     v_old := timingwheel.locked(p_first, p_number, p_key);
-    answer := 0;
-    if v_old.shard is null then
-        return;
-    end if;
     was := v_old.due_ms;
     first := v_old.first_ms;
     num := v_old.number;
     attempt := v_old.attempts;
-    if not timingwheel.lives(v_old.begun_by) then
-        if v_old.ending then
-            return;
-        end if;
+    if timingwheel.lives(v_old.begun_by) then
+        answer := 2;
+    elsif v_old.shard is null or v_old.ending then
+        answer := 0;
+    else
         answer := 1;
         perform timingwheel.note_crash(v_old);
         update timingwheel.timers set due_ms = p_due
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
-    else
-        answer := 2;
     end if;
 end $$;
 
