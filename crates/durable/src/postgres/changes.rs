@@ -9,7 +9,8 @@ use tokio_postgres::Row;
 
 use super::connections::{Parameter, Sends};
 use super::convert::{
-    attempts, column, columns_of, get, id, named, near, number, places, readable, standing, stored, unknown,
+    attempts, column, columns, get, id, named, near, number, places, readable, standing, stored, texts,
+    unknown,
 };
 use super::reads::find;
 use super::{Inner, Result};
@@ -90,7 +91,7 @@ impl Inner {
         let mut all: Vec<(usize, &NewTimer)> = timers.iter().enumerate().collect();
         all.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
         let plain = all.partition_point(|(_, timer)| timer.key.is_none());
-        let [rules, missed, standings] = columns_of(all.iter().map(|(_, timer)| timer.series.as_ref()));
+        let [rules, missed, standings] = columns(all.iter().map(|(_, timer)| texts(timer.series.as_ref())));
         let save_one = if timers.len() > 1 { "save_among_others" } else { "save_one" };
         let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
                 null::bigint as num \
@@ -277,7 +278,7 @@ impl Inner {
         let versions = |ends| column(ends, |(_, ended): &End<'_>| ended.version.cast_signed());
         let puts = column(ends, |(_, ended)| ended.change.put());
         let [rules, missed, standings] =
-            columns_of(puts.iter().map(|put| put.and_then(|put| put.series.as_ref())));
+            columns(puts.iter().map(|put| texts(put.and_then(|put| put.series.as_ref()))));
         let changes = column(ends, |(_, ended)| match ended.change {
             Change::Delete => 0,
             Change::Put(_) => 1,

@@ -10,10 +10,12 @@ use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Row, Socket};
 
+use super::error::TOO_LATE;
 use super::options::Schema;
 use super::{InTransaction, Inner, PostgresError, PostgresOptions, Result, convert};
 
@@ -270,17 +272,18 @@ impl Sends for Within<'_> {
             let asked = timeout(limit, client.query_typed(&statement, &parameters)).await;
             let answer = asked.map_err(|_| PostgresError::TimedOut(limit))?.map_err(PostgresError::from);
             let object = taken.object.take();
-            if answer.as_ref().is_err_and(PostgresError::is_read_only) {
+            let has_code = |code| answer.as_ref().is_err_and(|error: &PostgresError| error.has_code(code));
+            if has_code(&SqlState::READ_ONLY_SQL_TRANSACTION) {
                 // Another server may have taken over: the next call looks for it.
                 drop(object.map(Object::take));
             }
-            match answer {
-                Err::<_, PostgresError>(error) if error.is_conflict() && tries < TRIES => {
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
-                    tries += 1;
-                }
-                answer => return answer,
+            // Nothing of the statement was done then, and the same one may succeed now.
+            let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+            if tries == TRIES || !conflicts.iter().any(has_code) {
+                return answer;
             }
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
+            tries += 1;
         }
     }
 }
@@ -322,7 +325,7 @@ impl Inner {
             self.connections.for_runner().ask(statement, &parameters).await
         };
         match ask().await {
-            Err(error) if error.is_too_late() => {
+            Err(error) if error.has_code(&SqlState::from_code(TOO_LATE)) => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
                 let row = self.connections.for_runner().ask_one(clock, &[]).await?;
                 self.owned.set_clock(convert::get(&row, "now_us")?);

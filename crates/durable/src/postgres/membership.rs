@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 use jiff::Timestamp;
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 
 use super::connections::{Parameter, Sends};
 use super::convert::get;
 use super::shards::{AllShards, Shards};
-use super::{Inner, PostgresError, Result, options};
+use super::{Inner, Result, options};
 use crate::id::{drawn, millis, timestamp};
 use crate::store::{Kinds, Owner, Renewed, Standing};
 
@@ -81,16 +82,13 @@ impl Inner {
             from timingwheel.renew($1, $2, $3, $4, $5, $6) r";
         let row = match connections.for_lease(limit).ask_one(statement, &parameters).await {
             // A newer format has other functions.
-            Err(error) if error.is_unknown_function() => {
+            Err(error) if error.has_code(&SqlState::UNDEFINED_FUNCTION) => {
                 options::check(connections).await?;
                 return Err(error);
             }
             row => &row?,
         };
-        let oldest: i32 = get(row, "oldest")?;
-        if oldest > options::KNOWN {
-            return Err(PostgresError::Format { oldest, known: options::KNOWN });
-        }
+        options::allow(Some((options::KNOWN, get(row, "oldest")?)))?;
         if !get::<bool>(row, "alive")? {
             owned.remove(owner.epoch);
             self.hears_no_more(owner).await;
@@ -149,12 +147,6 @@ pub(super) struct Parts {
     is_helped: bool,
 }
 
-impl Parts {
-    pub(super) fn has(&self, shard: u64) -> bool {
-        self.shards.has(shard) || self.helps.has(shard)
-    }
-}
-
 /// The knowledge about one owner.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
@@ -165,7 +157,7 @@ pub(super) struct Owned {
     unread: Vec<String>,
     pub(super) parts: Parts,
     /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
-    low_ms: Option<i64>,
+    pub(super) low_ms: Option<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -227,7 +219,7 @@ impl OwnedShards {
     }
 
     /// `None` if there is no such owner.
-    fn change<T>(&self, epoch: u64, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
+    pub(super) fn change<T>(&self, epoch: u64, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
         self.write().owners.get_mut(&epoch).map(change)
     }
 
@@ -248,11 +240,6 @@ impl OwnedShards {
                 of_owner.unread.insert(place, kind.to_owned());
             }
         });
-    }
-
-    /// A load from the beginning has found this as the first due time of its shards.
-    pub(super) fn set_low(&self, epoch: u64, low_ms: i64) {
-        self.change(epoch, |of_owner| of_owner.low_ms = Some(low_ms));
     }
 
     /// The clock of the database showed this a moment ago, so deadlines that are reckoned from it are never too late.
@@ -278,7 +265,7 @@ impl OwnedShards {
 
     /// Whether the owner begins timers of this shard, of some kind at least.
     pub(super) fn has(&self, epoch: u64, shard: u64) -> bool {
-        self.of(epoch).is_some_and(|of_owner| of_owner.parts.has(shard))
+        self.of(epoch).is_some_and(|Owned { parts, .. }| parts.shards.has(shard) || parts.helps.has(shard))
     }
 
     /// Whether the only owner that has joined by this store begins all timers of this shard. Of several owners, each tells only its

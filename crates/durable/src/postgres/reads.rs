@@ -87,7 +87,8 @@ impl Inner {
         if ask.after == Place::FIRST {
             let first = found.iter().find(|(_, is_wanted)| *is_wanted).map(|(timer, _)| timer.due_ms);
             let recent = owned.now_ms().saturating_sub(GRACE_MS).min(until);
-            owned.set_low(owner.epoch, first.map_or(recent, |first| first.min(recent)));
+            let low_ms = first.map_or(recent, |first| first.min(recent));
+            owned.change(owner.epoch, |of_owner| of_owner.low_ms = Some(low_ms));
         }
         let mut timers = Vec::new();
         let mut looked_at = 0;

@@ -5,7 +5,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::Error as WheelError;
-use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -118,16 +117,17 @@ impl Runner {
     }
 
     fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
-        let (mut has_happened, mut refusal) = (false, None);
-        while let Poll::Ready(Some(near)) = self.armed.poll_try_expired(cx) {
-            let Ok(near) = near.map(Expired::into_inner).map_err(|error| refusal = Some(error)) else {
-                break;
+        let mut has_happened = false;
+        while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
+            let near = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
             };
             has_happened = true;
             self.keys.remove(&near);
             self.arm(near);
         }
-        refusal.is_some_and(|error| self.refused(&error)) | has_happened
+        has_happened
     }
 
     /// The wheel has refused a timer. Returns whether that changed anything.
@@ -164,7 +164,8 @@ impl Runner {
                 self.outside.forget(&[near]);
             }
             Command::Near(nears) => {
-                nears.into_iter().for_each(|near| self.is_near(near));
+                let horizon = self.horizon();
+                nears.into_iter().for_each(|near| self.arm_or_hand_over(near, near.due_ms <= horizon));
                 self.shrink();
             }
             Command::Paused(paused) => self.set_paused(&paused),
@@ -182,23 +183,16 @@ impl Runner {
             return;
         }
         let is_near = self.window.saved(near);
+        self.arm_or_hand_over(near, is_near);
+    }
+
+    /// A near timer is armed, and a scheduler outside gets the others. One that says that a timer is near may be beyond the window's
+    /// end: `begin` finds out whether the timer is still there.
+    fn arm_or_hand_over(&mut self, near: Near, is_near: bool) {
         if !self.may_begin() {
             return;
         }
         if is_near {
-            self.arm(near);
-        } else {
-            self.outside.is_far(near);
-        }
-    }
-
-    /// A scheduler outside says that a timer is near. It is armed, wherever the window ends: `begin` finds out whether it is
-    /// still there.
-    fn is_near(&mut self, near: Near) {
-        if !self.may_begin() {
-            return;
-        }
-        if near.due_ms <= self.horizon() {
             self.arm(near);
         } else {
             self.outside.is_far(near);
