@@ -343,11 +343,7 @@ impl Runner {
 
     /// The next load within the window, if one is wanted.
     pub(super) fn scan(&mut self, now_ms: i64) -> Option<Ask> {
-        if !self.may_begin()
-            || self.kinds.is_empty()
-            || !self.is_good()
-            || self.near() > self.settings.in_memory.saturating_mul(2)
-        {
+        if self.kinds.is_empty() || self.near() > self.settings.in_memory.saturating_mul(2) {
             return None;
         }
         let end = self.window.end();
