@@ -37,10 +37,8 @@ pub(super) struct LoadAsked {
 /// What a load is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// The window goes on.
+    /// The window goes on, or starts at the first timer.
     Next,
-    /// The window starts again at the first timer.
-    Anew,
     /// Others may have stored timers within the window.
     Scan,
     /// This kind alone has places again.
@@ -83,10 +81,10 @@ impl Runner {
             }
             return;
         }
-        let is_anew = std::mem::take(&mut self.loads_anew);
         self.check_the_clock();
-        if is_anew {
-            // One may be stored that nobody reported. Those that are armed stay armed: `begin` finds the second one gone.
+        if std::mem::take(&mut self.loads_anew) {
+            // A timer may be stored that nobody reported. Armed timers stay armed: if one is armed twice, `begin` finds it gone the
+            // second time.
             self.window = Window::new();
             self.loads_again_from(Place::FIRST);
         }
@@ -94,14 +92,14 @@ impl Runner {
         self.outside.scanned(now.as_millisecond(), until);
         let after = self.window.begin_load();
         // Most of the timers that it finds again are armed already.
-        let armed = if is_anew { 0 } else { self.near().min(self.settings.in_memory / 2) };
+        let armed = if after == Place::FIRST { 0 } else { self.near().min(self.settings.in_memory / 2) };
         let ask = Ask {
             after,
             until: timestamp(until),
             limit: self.settings.in_memory - armed,
             kinds: self.kinds_to_load(),
         };
-        self.ask_for(ask, if is_anew { Why::Anew } else { Why::Next });
+        self.ask_for(ask, Why::Next);
     }
 
     fn ask_for(&mut self, ask: Ask, why: Why) {
@@ -117,7 +115,7 @@ impl Runner {
         }
         match answer {
             Err(error) => {
-                self.loads_anew |= why == Why::Anew;
+                self.loads_anew |= why == Why::Next && after == Place::FIRST;
                 if why == Why::Scan {
                     // Nothing else would find its timers before the next renewal.
                     self.scan_for(after, Some(until_ms));
