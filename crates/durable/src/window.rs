@@ -26,7 +26,7 @@ struct Load {
 impl Window {
     /// Nothing is known of the store.
     pub(crate) const fn new() -> Self {
-        Self { end: Place::FIRST, next_due: Some(i64::MIN), load: None }
+        Self::after(Place::FIRST)
     }
 
     /// Nothing is known of the store, and the next load begins here. The owner looks for what is before.
@@ -110,14 +110,6 @@ impl Window {
         for near in self.load.take().unwrap_or_default().saved {
             self.expect(near.due_ms);
         }
-    }
-
-    /// Lets the next load begin at the first timer, because one may be stored that nobody reported. Armed timers stay armed: if one
-    /// is armed twice, `begin` finds it gone the second time. Not to be called during a load.
-    pub(crate) fn load_anew(&mut self) {
-        debug_assert!(self.load.is_none());
-        self.end = Place::FIRST;
-        self.next_due = Some(i64::MIN);
     }
 
     /// Brings the end back to this place. The caller disarms the timers beyond it. Not to be called during a load, which goes on

@@ -9,8 +9,10 @@ use tokio_postgres::Row;
 
 use super::connections::{Parameter, Sends};
 use super::convert::{
-    attempts, column, columns_of, get, id, named, near, number, places, readable, standing, stored, unknown,
+    attempts, column, columns, get, id, named, near, number, places, readable, standing, stored, texts,
+    unknown,
 };
+use super::reads::find;
 use super::{Inner, Result};
 use crate::id::{TimerId, millis};
 use crate::store::{
@@ -89,7 +91,7 @@ impl Inner {
         let mut all: Vec<(usize, &NewTimer)> = timers.iter().enumerate().collect();
         all.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
         let plain = all.partition_point(|(_, timer)| timer.key.is_none());
-        let [rules, missed, standings] = columns_of(all.iter().map(|(_, timer)| timer.series.as_ref()));
+        let [rules, missed, standings] = columns(all.iter().map(|(_, timer)| texts(timer.series.as_ref())));
         let save_one = if timers.len() > 1 { "save_among_others" } else { "save_one" };
         let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
                 null::bigint as num \
@@ -184,7 +186,7 @@ impl Inner {
         let parameters: [&dyn Parameter; 6] = [&epoch, &token, &dues, &numbers, &firsts, &kinds];
         let statement =
             "select * from timingwheel.begin_timers(timingwheel.in_time($1, $2, $7), $3, $4, $5, $6)";
-        let rows = self.ask_in_time(owner, statement, &parameters).await?;
+        let rows = self.ask_in_time(statement, &parameters).await?;
         let mut unreadable = HashSet::new();
         for row in &rows {
             let n: i64 = get(row, "n")?;
@@ -243,7 +245,7 @@ impl Inner {
                     Settled::Done
                 }
                 2 => Settled::Gone,
-                3 => self.changed(ended.timer).await?,
+                3 => self.changed(ended.timer.id).await?,
                 4 => Settled::Locked,
                 other => return Err(unknown("settle", other)),
             });
@@ -252,12 +254,9 @@ impl Inner {
     }
 
     /// How a timer stands that was changed, unless it has gone meanwhile.
-    async fn changed(&self, timer: Near) -> Result<Settled> {
-        let statement = "select * from timingwheel.timers \
-            where shard = timingwheel.shard_of($2) and due_ms = $1 and number = $2 and first_ms = $3";
-        let parameters: [&dyn Parameter; 3] = [&timer.due_ms, &number(timer.id), &timer.id.due_ms];
-        let rows = self.connections.for_runner().ask(statement, &parameters).await?;
-        let found = rows.first().and_then(|row| self.readable(timer.id, standing(row)));
+    async fn changed(&self, timer: TimerId) -> Result<Settled> {
+        let row = find(&self.connections.for_runner(), &timer.into()).await?;
+        let found = row.and_then(|row| self.readable(timer, standing(&row)));
         Ok(found.map_or(Settled::Gone, |stored| Settled::Changed(Box::new(stored))))
     }
 
@@ -279,7 +278,7 @@ impl Inner {
         let versions = |ends| column(ends, |(_, ended): &End<'_>| ended.version.cast_signed());
         let puts = column(ends, |(_, ended)| ended.change.put());
         let [rules, missed, standings] =
-            columns_of(puts.iter().map(|put| put.and_then(|put| put.series.as_ref())));
+            columns(puts.iter().map(|put| texts(put.and_then(|put| put.series.as_ref()))));
         let changes = column(ends, |(_, ended)| match ended.change {
             Change::Delete => 0,
             Change::Put(_) => 1,
@@ -323,7 +322,7 @@ impl Inner {
             &missed,
             &standings,
         ];
-        for row in &self.ask_in_time(owner, statement, &parameters).await? {
+        for row in &self.ask_in_time(statement, &parameters).await? {
             let n = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
             let answer: Option<i32> = get(row, "answer")?;
             let Some((place, _)) = (if answer.is_none() { done } else { ends }).get(n) else { continue };

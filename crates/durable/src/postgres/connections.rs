@@ -10,13 +10,14 @@ use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Row, Socket};
 
+use super::error::TOO_LATE;
 use super::options::Schema;
 use super::{InTransaction, Inner, PostgresError, PostgresOptions, Result, convert};
-use crate::store::Owner;
 
 /// A parameter, which tells its type. So no statement has to be prepared, and a pooler may change the connection after each.
 pub(super) trait Parameter: Sync {
@@ -271,17 +272,18 @@ impl Sends for Within<'_> {
             let asked = timeout(limit, client.query_typed(&statement, &parameters)).await;
             let answer = asked.map_err(|_| PostgresError::TimedOut(limit))?.map_err(PostgresError::from);
             let object = taken.object.take();
-            if answer.as_ref().is_err_and(PostgresError::is_read_only) {
+            let has_code = |code| answer.as_ref().is_err_and(|error: &PostgresError| error.has_code(code));
+            if has_code(&SqlState::READ_ONLY_SQL_TRANSACTION) {
                 // Another server may have taken over: the next call looks for it.
                 drop(object.map(Object::take));
             }
-            match answer {
-                Err::<_, PostgresError>(error) if error.is_conflict() && tries < TRIES => {
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
-                    tries += 1;
-                }
-                answer => return answer,
+            // Nothing of the statement was done then, and the same one may succeed now.
+            let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+            if tries == TRIES || !conflicts.iter().any(has_code) {
+                return answer;
             }
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
+            tries += 1;
         }
     }
 }
@@ -313,33 +315,24 @@ impl Inner {
     /// refused as too late although the caller waits. So the clock is read, and the statement is sent again.
     pub(super) async fn ask_in_time(
         &self,
-        owner: Owner,
         statement: &str,
         parameters: &[&dyn Parameter],
     ) -> Result<Vec<Row>> {
-        match self.ask_until(owner, statement, parameters).await {
-            Err(error) if error.is_too_late() => {
+        let ask = async || {
+            // Twice: the call may wait for a connection.
+            let until = self.owned.clock_us(self.options.timeout.saturating_mul(2));
+            let parameters = [parameters, &[&until as &dyn Parameter]].concat();
+            self.connections.for_runner().ask(statement, &parameters).await
+        };
+        match ask().await {
+            Err(error) if error.has_code(&SqlState::from_code(TOO_LATE)) => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
                 let row = self.connections.for_runner().ask_one(clock, &[]).await?;
-                self.owned.set_clock(owner.epoch, convert::get(&row, "now_us")?);
-                self.ask_until(owner, statement, parameters).await
+                self.owned.set_clock(convert::get(&row, "now_us")?);
+                ask().await
             }
             answer => answer,
         }
-    }
-
-    async fn ask_until(
-        &self,
-        owner: Owner,
-        statement: &str,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Vec<Row>> {
-        // Twice: the call may wait for a connection.
-        let until = self.owned.valid_until_us(owner.epoch, self.options.timeout.saturating_mul(2));
-        self.connections
-            .for_runner()
-            .ask(statement, &[parameters, &[&until as &dyn Parameter]].concat())
-            .await
     }
 }
 

@@ -55,11 +55,11 @@ pub(super) fn texts(series: Option<&Series>) -> [Option<String>; 3] {
     [series.rule.clone(), series.missed.to_string(), series.standing()].map(Some)
 }
 
-/// The same of a batch.
-pub(super) fn columns_of<'a>(all: impl Iterator<Item = Option<&'a Series>>) -> [Vec<Option<String>>; 3] {
-    let mut columns = [const { Vec::new() }; 3];
-    for texts in all.map(texts) {
-        columns.iter_mut().zip(texts).for_each(|(column, text)| column.push(text));
+/// The columns of a batch of rows.
+pub(super) fn columns<T, const N: usize>(rows: impl Iterator<Item = [T; N]>) -> [Vec<T>; N] {
+    let mut columns = [const { Vec::new() }; N];
+    for row in rows {
+        columns.iter_mut().zip(row).for_each(|(column, of_row)| column.push(of_row));
     }
     columns
 }
@@ -122,12 +122,7 @@ pub(super) fn unknown(call: &str, answer: i32) -> PostgresError {
 
 /// The due times, numbers and first due times of a batch of timers.
 pub(super) fn places(nears: impl Iterator<Item = Near>) -> [Vec<i64>; 3] {
-    let mut places = [const { Vec::new() }; 3];
-    for near in nears {
-        let of_one = [near.due_ms, number(near.id), near.id.due_ms];
-        places.iter_mut().zip(of_one).for_each(|(column, of_one)| column.push(of_one));
-    }
-    places
+    columns(nears.map(|near| [near.due_ms, number(near.id), near.id.due_ms]))
 }
 
 /// A row of the timers.

@@ -8,8 +8,8 @@ use tokio_postgres::error::SqlState;
 
 use crate::id::TimerId;
 
-/// See `timingwheel.in_time`.
-const TOO_LATE: &str = "TW001";
+/// The statement came after the time that was set for it: see `timingwheel.in_time`.
+pub(super) const TOO_LATE: &str = "TW001";
 
 /// Why a [`PostgresStore`](super::PostgresStore) failed. [`source`](Error::source) has the cause.
 ///
@@ -60,14 +60,9 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
-    /// Whether the database has refused the call with one of these codes.
-    fn has_code(&self, codes: &[SqlState]) -> bool {
-        matches!(self, Self::Client(error) if error.code().is_some_and(|code| codes.contains(code)))
-    }
-
-    /// Whether the database refused a statement that came after the time that was set for it: a code of the tables' own.
-    pub(super) fn is_too_late(&self) -> bool {
-        self.has_code(&[SqlState::from_code(TOO_LATE)])
+    /// Whether the database has refused the call with this code.
+    pub(super) fn has_code(&self, code: &SqlState) -> bool {
+        matches!(self, Self::Client(error) if error.code() == Some(code))
     }
 
     pub(super) fn is_transient(&self) -> bool {
@@ -92,22 +87,7 @@ impl PostgresError {
 
     /// Whether the statement waited too long for a lock, and did nothing.
     pub(crate) fn is_locked(&self) -> bool {
-        self.has_code(&[SqlState::LOCK_NOT_AVAILABLE])
-    }
-
-    /// Whether the functions are of another format.
-    pub(super) fn is_unknown_function(&self) -> bool {
-        self.has_code(&[SqlState::UNDEFINED_FUNCTION])
-    }
-
-    /// Whether the connection is of no use: its server only reads.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.has_code(&[SqlState::READ_ONLY_SQL_TRANSACTION])
-    }
-
-    /// Whether nothing of the statement was done, and the same one may succeed now.
-    pub(super) fn is_conflict(&self) -> bool {
-        self.has_code(&[SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE])
+        self.has_code(&SqlState::LOCK_NOT_AVAILABLE)
     }
 }
 

@@ -8,8 +8,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Inner;
 use super::connections::{Listening, Sends};
+use super::convert::id;
 use super::membership::{GIVE_BACK, SOON_MS};
-use crate::id::{TimerId, timestamp};
+use crate::id::timestamp;
 use crate::store::{Hint, Near, Owner};
 
 /// How long hints are gathered before they are told.
@@ -45,7 +46,8 @@ async fn next_note((client, heard): &mut Listening) -> Option<String> {
 #[derive(Default)]
 pub(super) struct Hints {
     heard: tokio::sync::Mutex<HashMap<u64, Hears>>,
-    notes: Mutex<Notes>,
+    /// For each shard the first and the last due time.
+    notes: Mutex<BTreeMap<u64, (i64, i64)>>,
     /// Held while notes are sent.
     sends: tokio::sync::Mutex<()>,
 }
@@ -56,21 +58,8 @@ struct Hears {
     failures: u32,
     /// When to scan once more. Later hints change neither the time nor the range.
     once_more: Option<Instant>,
-    /// Cancels of running timers that have not been passed on.
-    cancelled: Vec<TimerId>,
-}
-
-/// Notes to be sent: for each shard the first and the last due time.
-#[derive(Default)]
-struct Notes {
-    of: BTreeMap<u64, (i64, i64)>,
-    is_busy: bool,
-}
-
-/// The first due time and the number of a timer.
-fn cancelled(text: &str) -> Option<TimerId> {
-    let (first, number) = text.split_once(' ')?;
-    Some(TimerId { due_ms: first.parse().ok()?, unique: number.parse::<i64>().ok()?.cast_unsigned() })
+    /// Hints that have not been passed on.
+    ready: Vec<Hint>,
 }
 
 impl Inner {
@@ -80,9 +69,10 @@ impl Inner {
         }
         let mut hears = self.hints.heard.lock().await.remove(&owner.epoch).unwrap_or_default();
         let hint = loop {
-            if let Some(hint) = self.hear(owner, &mut hears).await {
+            if let Some(hint) = hears.ready.pop() {
                 break hint;
             }
+            self.hear(owner, &mut hears).await;
         };
         self.hints.heard.lock().await.insert(owner.epoch, hears);
         hint
@@ -93,10 +83,7 @@ impl Inner {
         self.hints.heard.lock().await.remove(&owner.epoch);
     }
 
-    async fn hear(&self, owner: Owner, hears: &mut Hears) -> Option<Hint> {
-        if let Some(id) = hears.cancelled.pop() {
-            return Some(Hint::Cancelled(id));
-        }
+    async fn hear(&self, owner: Owner, hears: &mut Hears) {
         let Some(listening) = &mut hears.listening else {
             if hears.failures > 0 {
                 let wait = RETRY.saturating_mul(1 << hears.failures.min(5)).min(RETRY_MOST);
@@ -104,71 +91,59 @@ impl Inner {
             }
             match self.connections.listen().await {
                 Ok(listening) => {
-                    hears.listening = Some(listening);
-                    hears.failures = 0;
+                    (hears.listening, hears.failures) = (Some(listening), 0);
                     // Hints may have been missed meanwhile, so it scans for everything.
-                    return Some(Hint::Shares);
+                    hears.ready.push(Hint::Shares);
                 }
-                Err(_) => {
-                    hears.failures += 1;
-                    return None;
-                }
+                Err(_) => hears.failures += 1,
             }
+            return;
         };
-        let first = match hears.once_more {
-            None => next_note(listening).await,
-            Some(at) => {
-                let left = at.saturating_duration_since(Instant::now());
-                let told = if left.is_zero() { None } else { timeout(left, next_note(listening)).await.ok() };
-                let Some(told) = told else {
-                    hears.once_more = None;
-                    let now = self.owned.now_ms(owner.epoch);
-                    return Some(Hint::Saved(timestamp(now - GRACE_MS), timestamp(now + SOON_MS)));
-                };
-                told
-            }
+        let told = match hears.once_more.map(|at| at.saturating_duration_since(Instant::now())) {
+            Some(Duration::ZERO) => None,
+            left => timeout(left.unwrap_or(Duration::MAX), next_note(listening)).await.ok(),
         };
-        let Some(first) = first else {
-            hears.listening = None;
-            hears.failures = 1;
-            return None;
+        let Some(told) = told else {
+            hears.once_more = None;
+            let now = self.owned.now_ms();
+            hears.ready.push(Hint::Saved(timestamp(now - GRACE_MS), timestamp(now + SOON_MS)));
+            return;
+        };
+        let Some(first) = told else {
+            (hears.listening, hears.failures) = (None, 1);
+            return;
         };
         sleep(GATHER).await;
-        let mut range: Option<(i64, i64)> = None;
-        let mut told = Some(first);
-        let mut are_shared = false;
-        while let Some(text) = told {
-            if let Some(id) = text.strip_prefix("cancelled ") {
-                hears.cancelled.extend(cancelled(id));
-                told = listening.1.try_recv().ok();
-                continue;
-            }
-            match text
-                .split_once(' ')
-                .and_then(|(shard, due)| Some((shard.parse().ok()?, due.parse::<i64>().ok()?)))
-            {
-                Some((shard, due)) => {
+        let (mut range, mut are_shared) = (None::<(i64, i64)>, false);
+        for text in std::iter::once(first).chain(std::iter::from_fn(|| listening.1.try_recv().ok())) {
+            let mut numbers = text.split(' ').map(str::parse::<i64>);
+            match (numbers.next(), numbers.next(), numbers.next()) {
+                (Some(Ok(shard)), Some(Ok(due)), None) => {
                     hears.once_more.get_or_insert_with(|| Instant::now() + ONCE_MORE);
-                    if self.owned.has(owner.epoch, shard) {
+                    if self.owned.has(owner.epoch, shard.unsigned_abs()) {
                         let (from, to) = range.unwrap_or((due, due));
                         range = Some((from.min(due), to.max(due)));
                     }
                 }
-                None => are_shared = true,
+                // "cancelled", and the timer.
+                (_, Some(Ok(first)), Some(Ok(number))) => {
+                    hears.ready.push(Hint::Cancelled(id(first, number)));
+                }
+                // "shares".
+                _ => are_shared = true,
             }
-            told = listening.1.try_recv().ok();
         }
         if are_shared {
-            return Some(Hint::Shares);
+            hears.ready.push(Hint::Shares);
+        } else if let Some((from, to)) = range {
+            hears.ready.push(Hint::Saved(timestamp(from), timestamp(to)));
         }
-        let (from, to) = range?;
-        Some(Hint::Saved(timestamp(from), timestamp(to)))
     }
 
     /// A timer is stored that may be another instance's. Its owner is told a moment after the commit. Within the commit, the
     /// notification would hold a lock of the whole server.
     pub(super) fn note(self: &Arc<Self>, near: Near) {
-        let due_in = near.due_ms.saturating_sub(self.owned.any_now_ms());
+        let due_in = near.due_ms.saturating_sub(self.owned.now_ms());
         let shard = self.shards.of(near.id.unique);
         if due_in < SOON_MS && !self.owned.is_of_the_only_one(shard) {
             self.tell(shard, near.due_ms);
@@ -177,17 +152,15 @@ impl Inner {
 
     pub(super) fn tell(self: &Arc<Self>, shard: u64, due_ms: i64) {
         let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (from, to) = notes.of.entry(shard).or_insert((due_ms, due_ms));
-        (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
-        if !std::mem::replace(&mut notes.is_busy, true) {
+        if notes.is_empty() {
             let inner = Arc::clone(self);
             tokio::spawn(async move {
-                while {
-                    sleep(GATHER).await;
-                    inner.send_notes().await
-                } {}
+                sleep(GATHER).await;
+                inner.send_notes().await;
             });
         }
+        let (from, to) = notes.entry(shard).or_insert((due_ms, due_ms));
+        (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
     }
 
     /// The call may have been on its way while the instance left, which has sent its notes before. The program may end with the call.
@@ -198,22 +171,18 @@ impl Inner {
         }
     }
 
-    /// Sends all notes. Returns whether there were any.
-    pub(super) async fn send_notes(&self) -> bool {
+    /// Sends all notes.
+    pub(super) async fn send_notes(&self) {
         let _sends = self.hints.sends.lock().await;
-        let notes: Vec<String> = {
-            let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
-            if notes.of.is_empty() {
-                notes.is_busy = false;
-                return false;
-            }
-            let taken = std::mem::take(&mut notes.of);
-            let notes = |(shard, (from, to))| [format!("{shard} {from}"), format!("{shard} {to}")];
-            taken.into_iter().flat_map(notes).collect()
-        };
+        let taken = std::mem::take(&mut *self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        if taken.is_empty() {
+            return;
+        }
+        let notes =
+            taken.into_iter().flat_map(|(shard, (from, to))| [from, to].map(|due| format!("{shard} {due}")));
+        let notes: Vec<String> = notes.collect();
         let statement = "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
         // If this fails, a scan finds the timers.
         drop(self.connections.for_runner().ask(statement, &[&notes]).await);
-        true
     }
 }

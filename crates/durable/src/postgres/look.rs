@@ -88,7 +88,7 @@ fn statement(part: Part, by_key: Option<bool>) -> String {
     )
 }
 
-/// Of a table with more pages than this, as many are counted.
+/// Of a table with more than twice as many pages, about so many are counted.
 const COUNTED: i64 = 2_000;
 
 impl Inner {
@@ -211,17 +211,13 @@ impl Inner {
     pub(super) async fn tally(&self, _: Sight) -> Result<Tally> {
         let mut tally = Tally::default();
         for (table, phase) in [("timers", PHASE_OF), ("buried", "'buried'")] {
-            let size = format!(
-                "select pg_relation_size('timingwheel.{table}') / current_setting('block_size')::bigint as pages"
-            );
-            let pages: i64 = get(&self.connections.ask_one(&size, &[]).await?, "pages")?;
-            let part = pages.max(COUNTED) / COUNTED;
-            tally.is_estimate |= part > 1;
+            let percent = self.percent(table, 2 * COUNTED, COUNTED).await?;
+            tally.is_estimate |= percent < 100.0;
             let statement = format!(
-                "{KNOWN} select kind, {phase} as phase, count(*) * $1::bigint as count \
-                from timingwheel.{table} tablesample system (100.0 / $1::bigint), known k group by 1, 2"
+                "{KNOWN} select kind, {phase} as phase, (count(*) * 100 / $1)::bigint as count \
+                from timingwheel.{table} tablesample system ($1), known k group by 1, 2"
             );
-            for row in &self.connections.ask(&statement, &[&part]).await? {
+            for row in &self.connections.ask(&statement, &[&percent]).await? {
                 let phase = get::<String>(row, "phase")?.parse().unwrap_or(Phase::Damaged);
                 let count = get::<i64>(row, "count")?.unsigned_abs();
                 tally.counts.insert((get(row, "kind")?, phase), count);

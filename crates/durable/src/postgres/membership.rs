@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 use jiff::Timestamp;
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 
 use super::connections::{Parameter, Sends};
 use super::convert::get;
 use super::shards::{AllShards, Shards};
-use super::{Inner, PostgresError, Result, options};
+use super::{Inner, Result, options};
 use crate::id::{drawn, millis, timestamp};
-use crate::store::{Kinds, Owner, Paused, Renewed, Standing};
+use crate::store::{Kinds, Owner, Renewed, Standing};
 
 /// How long an instance that leaves tries to send its hints, and to give back the timers that it has begun.
 pub(super) const GIVE_BACK: Duration = Duration::from_millis(500);
@@ -44,7 +45,7 @@ impl Inner {
         let row = connections.for_lease(options.timeout).ask_one(statement, &parameters).await?;
         let epoch = get::<i64>(&row, "epoch")?.cast_unsigned();
         owned.insert(epoch, token, lease, kinds);
-        owned.set_clock(epoch, get(&row, "now_us")?);
+        owned.set_clock(get(&row, "now_us")?);
         Ok(Owner { epoch })
     }
 
@@ -69,17 +70,7 @@ impl Inner {
 
     pub(super) async fn renew(self: &Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Result<Renewed> {
         let Inner { connections, options, owned, .. } = &**self;
-        let nothing = |standing| Renewed {
-            standing,
-            again_in: Duration::ZERO,
-            good_for: Duration::ZERO,
-            clock: None,
-            first_due: None,
-            low: None,
-            paused: Paused::new(),
-            taken: 0,
-            shards: (0, 0),
-        };
+        let nothing = |standing| Renewed { standing, ..Renewed::default() };
         let lost = if options.is_sole { Standing::Lost } else { Standing::Expired };
         let Some(own) = owned.of(owner.epoch) else { return Ok(nothing(lost)) };
         // A later answer is of no use.
@@ -91,23 +82,20 @@ impl Inner {
             from timingwheel.renew($1, $2, $3, $4, $5, $6) r";
         let row = match connections.for_lease(limit).ask_one(statement, &parameters).await {
             // A newer format has other functions.
-            Err(error) if error.is_unknown_function() => {
+            Err(error) if error.has_code(&SqlState::UNDEFINED_FUNCTION) => {
                 options::check(connections).await?;
                 return Err(error);
             }
             row => &row?,
         };
-        let oldest: i32 = get(row, "oldest")?;
-        if oldest > options::KNOWN {
-            return Err(PostgresError::Format { oldest, known: options::KNOWN });
-        }
+        options::allow(Some((options::KNOWN, get(row, "oldest")?)))?;
         if !get::<bool>(row, "alive")? {
             owned.remove(owner.epoch);
             self.hears_no_more(owner).await;
             return Ok(nothing(lost));
         }
         let now_us = get(row, "now_us")?;
-        owned.set_clock(owner.epoch, now_us);
+        owned.set_clock(now_us);
         let parts = Parts {
             shards: Shards::of(&get::<Vec<i16>>(row, "shards")?),
             helps: Shards::of(&get::<Vec<i16>>(row, "helps")?),
@@ -117,7 +105,7 @@ impl Inner {
         let before = owned.set_parts(owner.epoch, parts.clone()).unwrap_or_default();
         if let Some(lost) = before.shards.first_not_in(&shards) {
             // It may have saved timers into them without telling anybody. Any hint makes the other instances scan.
-            self.tell(lost, owned.now_ms(owner.epoch));
+            self.tell(lost, owned.now_ms());
         }
         // Not all at once.
         let mut again_in = (own.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
@@ -159,12 +147,6 @@ pub(super) struct Parts {
     is_helped: bool,
 }
 
-impl Parts {
-    pub(super) fn has(&self, shard: u64) -> bool {
-        self.shards.has(shard) || self.helps.has(shard)
-    }
-}
-
 /// The knowledge about one owner.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
@@ -175,61 +157,70 @@ pub(super) struct Owned {
     unread: Vec<String>,
     pub(super) parts: Parts,
     /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
-    low_ms: Option<i64>,
-    /// The clock of the database in microseconds, at a moment.
+    pub(super) low_ms: Option<i64>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The owners that have joined by this store: mostly one.
+    owners: HashMap<u64, Owned>,
+    /// Also of owners that are none any more: they may still tell how their attempts ended.
+    tokens: HashMap<u64, i64>,
+    /// The clock of the database in microseconds, at a moment. `None` without an owner, as renewals read it.
     clock: Option<(Instant, i64)>,
 }
 
-/// The owners that have joined by this store: mostly one.
 #[derive(Debug)]
 pub(super) struct OwnedShards {
     all: AllShards,
-    owners: RwLock<HashMap<u64, Owned>>,
-    /// Also of owners that are none any more: they may still tell how their attempts ended.
-    tokens: RwLock<HashMap<u64, i64>>,
+    known: RwLock<Known>,
 }
 
 impl OwnedShards {
     pub(super) fn new(all: AllShards) -> Self {
-        Self { all, owners: RwLock::default(), tokens: RwLock::default() }
+        Self { all, known: RwLock::default() }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<u64, Owned>> {
-        self.owners.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<u64, Owned>> {
-        self.owners.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn insert(&self, epoch: u64, token: i64, lease: Duration, kinds: Kinds) {
-        self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, token);
+        let mut known = self.write();
+        known.tokens.insert(epoch, token);
         let (parts, unread) = (Parts::default(), Vec::new());
-        let of_owner = Owned { lease, kinds, unread, parts, low_ms: None, clock: None };
-        self.write().insert(epoch, of_owner);
+        known.owners.insert(epoch, Owned { lease, kinds, unread, parts, low_ms: None });
     }
 
     /// Drawn at random as the owner joined: after a restore another instance may have its epoch, and never this. `None` if it has
     /// joined by another store.
     pub(super) fn token(&self, epoch: u64) -> Option<i64> {
-        self.tokens.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).copied()
+        self.read().tokens.get(&epoch).copied()
     }
 
     pub(super) fn remove(&self, epoch: u64) {
-        self.write().remove(&epoch);
+        let mut known = self.write();
+        known.owners.remove(&epoch);
+        if known.owners.is_empty() {
+            known.clock = None;
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.read().is_empty()
+        self.read().owners.is_empty()
     }
 
     pub(super) fn of(&self, epoch: u64) -> Option<Owned> {
-        self.read().get(&epoch).cloned()
+        self.read().owners.get(&epoch).cloned()
     }
 
     /// `None` if there is no such owner.
-    fn change<T>(&self, epoch: u64, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
-        self.write().get_mut(&epoch).map(change)
+    pub(super) fn change<T>(&self, epoch: u64, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
+        self.write().owners.get_mut(&epoch).map(change)
     }
 
     /// Returns the parts before.
@@ -251,52 +242,38 @@ impl OwnedShards {
         });
     }
 
-    /// A load from the beginning has found this as the first due time of its shards.
-    pub(super) fn set_low(&self, epoch: u64, low_ms: i64) {
-        self.change(epoch, |of_owner| of_owner.low_ms = Some(low_ms));
-    }
-
     /// The clock of the database showed this a moment ago, so deadlines that are reckoned from it are never too late.
-    pub(super) fn set_clock(&self, epoch: u64, shown_us: i64) {
-        self.change(epoch, |of_owner| of_owner.clock = Some((Instant::now(), shown_us)));
+    pub(super) fn set_clock(&self, shown_us: i64) {
+        self.write().clock = Some((Instant::now(), shown_us));
     }
 
-    /// The time by the clock of the database, as far as that is known here.
-    pub(super) fn now_ms(&self, epoch: u64) -> i64 {
-        self.clock(epoch).unwrap_or_else(Timestamp::now).as_millisecond()
+    /// What the clock of the database will show so long from now. `None` if that is not known here.
+    pub(super) fn clock_us(&self, from_now: Duration) -> Option<i64> {
+        let (at, shown_us) = self.read().clock?;
+        shown_us.checked_add(i64::try_from(at.elapsed().saturating_add(from_now).as_micros()).ok()?)
     }
 
-    /// The same, for whatever owner: all have one database.
-    pub(super) fn any_now_ms(&self) -> i64 {
-        let epoch = self.read().keys().next().copied();
-        epoch.map_or_else(|| Timestamp::now().as_millisecond(), |epoch| self.now_ms(epoch))
+    /// The time by the clock of the database.
+    pub(super) fn clock(&self) -> Option<Timestamp> {
+        Timestamp::from_microsecond(self.clock_us(Duration::ZERO)?).ok()
     }
 
-    /// The time by the clock of the database. `None` if there is no such owner.
-    pub(super) fn clock(&self, epoch: u64) -> Option<Timestamp> {
-        let (at, shown_us) = self.of(epoch)?.clock?;
-        let passed = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
-        Timestamp::from_microsecond(shown_us.saturating_add(passed)).ok()
-    }
-
-    /// If a statement is sent now: when nobody waits for it any more, by the clock of the database.
-    pub(super) fn valid_until_us(&self, epoch: u64, timeout: Duration) -> Option<i64> {
-        let (at, shown) = self.of(epoch)?.clock?;
-        let passed = i64::try_from(at.elapsed().saturating_add(timeout).as_micros()).ok()?;
-        shown.checked_add(passed)
+    /// The same, or of this machine if that is not known here.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.clock().unwrap_or_else(Timestamp::now).as_millisecond()
     }
 
     /// Whether the owner begins timers of this shard, of some kind at least.
     pub(super) fn has(&self, epoch: u64, shard: u64) -> bool {
-        self.of(epoch).is_some_and(|of_owner| of_owner.parts.has(shard))
+        self.of(epoch).is_some_and(|Owned { parts, .. }| parts.shards.has(shard) || parts.helps.has(shard))
     }
 
     /// Whether the only owner that has joined by this store begins all timers of this shard. Of several owners, each tells only its
     /// own runner.
     pub(super) fn is_of_the_only_one(&self, shard: u64) -> bool {
-        let owned = self.read();
+        let owners = &self.read().owners;
         let begins_all = |Owned { parts, .. }: &Owned| parts.shards.has(shard) && !parts.is_helped;
-        owned.len() == 1 && owned.values().all(begins_all)
+        owners.len() == 1 && owners.values().all(begins_all)
     }
 
     /// A number of its own for the `count`th timer that the owner saves, with its shard at the end. After a restore two instances
@@ -359,9 +336,9 @@ mod tests {
     #[test]
     fn a_statement_that_may_take_for_ever_is_always_in_time() {
         let owned = owned(64, NOBODY);
-        owned.set_clock(7, 1_000_000);
-        assert!(owned.valid_until_us(7, Duration::from_secs(1)).is_some_and(|until| until >= 2_000_000));
-        assert_eq!(owned.valid_until_us(7, Duration::MAX), None);
+        owned.set_clock(1_000_000);
+        assert!(owned.clock_us(Duration::from_secs(1)).is_some_and(|until| until >= 2_000_000));
+        assert_eq!(owned.clock_us(Duration::MAX), None);
     }
 
     #[test]

@@ -200,12 +200,12 @@ impl Store for PostgresStore {
         self.0.owned.has(owner.epoch, self.0.shards.of(timer.id.unique))
     }
 
-    fn clock(&self, owner: Owner) -> Option<Timestamp> {
-        self.0.owned.clock(owner.epoch)
+    fn clock(&self, _: Owner) -> Option<Timestamp> {
+        self.0.owned.clock()
     }
 
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
-        let due_in = millis(due).saturating_sub(self.0.owned.now_ms(owner.epoch));
+        let due_in = millis(due).saturating_sub(self.0.owned.now_ms());
         self.0.owned.number(owner.epoch, count, due_in, kind)
     }
 }

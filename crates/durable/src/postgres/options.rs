@@ -290,7 +290,7 @@ pub(super) async fn check(connections: &Connections) -> Result<()> {
     allow(format(connections, &**connections.get().await?).await?)
 }
 
-fn allow(found: Option<(i32, i32)>) -> Result<()> {
+pub(super) fn allow(found: Option<(i32, i32)>) -> Result<()> {
     match found {
         Some((_, oldest)) if oldest > KNOWN => Err(PostgresError::Format { oldest, known: KNOWN }),
         Some((version, _)) if version < KNOWN => Err(PostgresError::Old { version, known: KNOWN }),

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use tokio_postgres::Row;
 
 use super::changes::name;
 use super::connections::{Parameter, Sends};
 use super::convert::{buried, get, id, last_number, near, standing};
-use super::shards::AllShards;
 use super::{Inner, Result};
-use crate::id::{Place, timestamp};
-use crate::store::{Ask, Counts, Kinds, Loaded, Near, Overdue, Owner, PASSED, Page, Stored, Which};
+use crate::id::Place;
+use crate::store::{Ask, Counts, Kinds, Loaded, Overdue, Owner, PASSED, Page, Stored, Which};
 
 /// Timers that are saved after their due time are mostly due within this long before now.
 const GRACE_MS: i64 = 60_000;
@@ -26,11 +26,16 @@ const HEAD: &str = "due_ms, number, first_ms, begun_by, attempts, crashes, kind,
 const MOST_PAGES: i64 = 65_536;
 const SAMPLED: i64 = 16_384;
 
-/// The place of the last timer that was found in a shard.
-fn last_of(found: &[(Near, bool)], shards: AllShards, shard: i16) -> Place {
-    let of_shard = |timer: &Near| shards.of(timer.id.unique) == u64::from(shard.unsigned_abs());
-    let last = found.iter().rev().find(|(timer, _)| of_shard(timer));
-    last.map_or(Place::FIRST, |(timer, _)| timer.place())
+/// The row of a timer, as the SQL function `locked` finds it, wherever it stands.
+pub(super) async fn find(to: &impl Sends, which: &Which) -> Result<Option<Row>> {
+    let (first, number, key) = name(which);
+    let by_name = "select * from timingwheel.timers where shard = timingwheel.shard_of($2) and number = $2 \
+        and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms)";
+    let rows = match key {
+        Some(key) => to.ask("select * from timingwheel.timers where key = $1", &[&key]).await?,
+        None => to.ask(by_name, &[&first, &number]).await?,
+    };
+    Ok(rows.into_iter().next())
 }
 
 impl Inner {
@@ -55,28 +60,25 @@ impl Inner {
         let parameters: [&dyn Parameter; 7] =
             [&epoch, &token, &ask.after.due_ms, &last_number(ask.after), &until, &most, &kinds];
         let rows = connections.for_runner().ask(statement, &parameters).await?;
-        let (mut found, mut ahead, mut is_alive) = (Vec::with_capacity(rows.len()), Vec::new(), false);
-        let (mut of, mut bound) = (HashMap::<i16, usize>::new(), None::<Place>);
+        let (mut found, mut is_alive) = (Vec::with_capacity(rows.len()), false);
+        let mut end = ask.after.max(Place::last_of(ask.until));
+        // How many timers of each shard were found, and the place of the last one.
+        let mut of = HashMap::<i16, (usize, Place)>::new();
         for row in &rows {
             let Some(shard) = get::<Option<i16>>(row, "shard")? else {
                 is_alive = true;
                 continue;
             };
             let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
-            if get(row, "ahead")? {
-                ahead.push(timer.place());
-                continue;
+            if !get::<bool>(row, "ahead")? {
+                let (count, last) = of.entry(shard).or_insert((0, Place::FIRST));
+                if *count == of_each {
+                    // This shard has more timers than were asked for.
+                    end = end.min(*last);
+                }
+                (*count, *last) = (*count + 1, timer.place());
             }
-            let count = of.entry(shard).or_default();
-            *count += 1;
-            if *count <= of_each {
-                found.push((timer, get::<bool>(row, "wanted")?));
-            } else {
-                // This shard has more timers than were asked for.
-                ahead.push(timer.place());
-                let last = last_of(&found, *shards, shard);
-                bound = Some(bound.map_or(last, |bound: Place| bound.min(last)));
-            }
+            found.push((timer, get::<bool>(row, "wanted")?));
         }
         if !is_alive {
             return Ok(Loaded::lost());
@@ -84,10 +86,10 @@ impl Inner {
         found.sort_unstable_by_key(|(timer, _)| timer.place());
         if ask.after == Place::FIRST {
             let first = found.iter().find(|(_, is_wanted)| *is_wanted).map(|(timer, _)| timer.due_ms);
-            let recent = owned.now_ms(owner.epoch).saturating_sub(GRACE_MS).min(until);
-            owned.set_low(owner.epoch, first.map_or(recent, |first| first.min(recent)));
+            let recent = owned.now_ms().saturating_sub(GRACE_MS).min(until);
+            let low_ms = first.map_or(recent, |first| first.min(recent));
+            owned.change(owner.epoch, |of_owner| of_owner.low_ms = Some(low_ms));
         }
-        let mut end = bound.unwrap_or_else(|| ask.after.max(Place::last_of(ask.until)));
         let mut timers = Vec::new();
         let mut looked_at = 0;
         let mut rest = found.into_iter().peekable();
@@ -97,26 +99,15 @@ impl Inner {
                 timers.push(timer);
             }
             let is_full = timers.len() == limit || looked_at == limit.saturating_mul(4);
-            if is_full && rest.peek().is_some() {
+            if is_full && rest.peek().is_some_and(|(next, _)| next.place() <= end) {
                 end = timer.place();
             }
         }
-        let next = rest.map(|(timer, _)| timer.place()).chain(ahead).filter(|place| *place > end).min();
-        Ok(Loaded { timers, end, next_due: next.map(|place| timestamp(place.due_ms)), lost: false })
+        Ok(Loaded { timers, end, next_due: rest.next().map(|(timer, _)| timer.due()), lost: false })
     }
 
     pub(super) async fn get(&self, which: Which) -> Result<Option<Stored>> {
-        let (first, number, key) = name(&which);
-        // The SQL function `locked` finds a timer in the same way.
-        let by_name = "select * from timingwheel.timers where shard = timingwheel.shard_of($2) and number = $2 \
-            and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms)";
-        let rows = match key {
-            Some(key) => {
-                self.connections.ask("select * from timingwheel.timers where key = $1", &[&key]).await?
-            }
-            None => self.connections.ask(by_name, &[&first, &number]).await?,
-        };
-        rows.first().map(standing).transpose()
+        find(&self.connections, &which).await?.as_ref().map(standing).transpose()
     }
 
     /// Those in its own shards. Leaves out those that cannot be read, and goes on behind them: they are reported when they are
@@ -235,18 +226,21 @@ impl Inner {
         }
     }
 
+    /// How much of a table is read to count its rows: all of up to `most` pages, and otherwise about as many as `sampled`.
+    pub(super) async fn percent(&self, table: &str, most: i64, sampled: i64) -> Result<f32> {
+        let pages = format!(
+            "select pg_relation_size('timingwheel.{table}') / current_setting('block_size')::bigint as pages"
+        );
+        let pages: i64 = get(&self.connections.ask_one(&pages, &[]).await?, "pages")?;
+        #[allow(clippy::cast_precision_loss, reason = "of an estimate")]
+        Ok(if pages <= most { 100.0 } else { sampled as f32 * 100.0 / pages as f32 })
+    }
+
     /// Counts small tables, and estimates tables of more than half a gigabyte from a sample of their pages: to read a table of thirty
     /// million rows takes longer than a call may.
     pub(super) async fn count(&self) -> Result<Counts> {
-        let pages = "select pg_relation_size('timingwheel.timers') / current_setting('block_size')::int as timers, \
-            pg_relation_size('timingwheel.buried') / current_setting('block_size')::int as buried";
-        let row = self.connections.ask_one(pages, &[]).await?;
-        let percent = |name| -> Result<f32> {
-            let pages: i64 = get(&row, name)?;
-            #[allow(clippy::cast_precision_loss, reason = "of an estimate")]
-            Ok(if pages <= MOST_PAGES { 100.0 } else { SAMPLED as f32 * 100.0 / pages as f32 })
-        };
-        let (timers, buried) = (percent("timers")?, percent("buried")?);
+        let timers = self.percent("timers", MOST_PAGES, SAMPLED).await?;
+        let buried = self.percent("buried", MOST_PAGES, SAMPLED).await?;
         let statement = "select (count(*) * 100 / $1)::bigint as timers, (count(begun_by) * 100 / $1)::bigint as begun, \
                 (select (count(*) * 100 / $2)::bigint from timingwheel.buried tablesample system ($2)) as buried \
             from timingwheel.timers tablesample system ($1)";

@@ -9,6 +9,7 @@ use tokio_postgres::Transaction;
 
 use super::connections::{Parameter, Sends};
 use super::convert::{get, number, standing, texts, unknown};
+use super::reads::find;
 use super::{PostgresError, PostgresStore, Result, changes};
 use crate::durable::{Cancelled, Moved};
 use crate::error::Error;
@@ -213,7 +214,7 @@ impl SavingSeries<InTransaction<'_>> {
     /// [`PostgresError::KeyTaken`] and [`PostgresError::Text`]: nothing was done, and the transaction can go on. After any other error
     /// it can only be rolled back.
     pub async fn save(self) -> Result<Saved, PostgresError> {
-        let now = timestamp(self.to.store.0.owned.any_now_ms());
+        let now = timestamp(self.to.store.0.owned.now_ms());
         let (to, timer) = self.timer(now, |_, _, _| 0).map_err(|error| match error {
             Error::Encode(error) => PostgresError::Encode(error),
             error => PostgresError::Text(error.to_string()),
@@ -365,10 +366,8 @@ impl Run {
                 2 => return Err(PostgresError::Fenced),
                 // Another rule. It is locked now, and changes no more.
                 3 => {
-                    let statement = "select * from timingwheel.timers \
-                        where shard = timingwheel.shard_of($1) and due_ms = $2 and number = $1";
-                    let rows = to.ask(statement, &[&number(self.id), &within.timer.due_ms]).await?;
-                    let row = standing(rows.first().ok_or(PostgresError::Fenced)?)?;
+                    let row = find(&to, &self.id.into()).await?.ok_or(PostgresError::Fenced)?;
+                    let row = standing(&row)?;
                     ticket = self.ticket(store, row.series.as_ref(), row.version)?;
                 }
                 other => return Err(unknown("finish", other)),

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
 use crate::error::{panic_text, with_causes};
@@ -53,70 +52,57 @@ impl Runner {
         }
         // The store has them too, and very many attempts may run.
         attempt.stored.failures = Vec::new();
-        let call = Call {
-            is_stopping: Arc::clone(&self.is_stopping),
-            teller: Teller { id, sender: self.sender.clone(), begun: None, has_told: false },
-            lease: self.share.is_shared.then(|| self.share.lease.clone()),
-            handler: Arc::clone(&attempt.handler),
-            limit: attempt.handler.time_limit.map(|limit| (self.wheel.clone(), limit)),
-            hook: self.settings.hook.clone(),
-            payload: std::mem::take(&mut attempt.stored.payload),
-            run,
+        let (is_stopping, handler) = (Arc::clone(&self.is_stopping), Arc::clone(&attempt.handler));
+        // Until when it may be called. `None` if no other instance may have the timer.
+        let lease = self.share.is_shared.then(|| self.share.lease.clone());
+        let limit = handler.time_limit.map(|limit| (self.wheel.clone(), limit));
+        let (hook, payload) = (self.settings.hook.clone(), std::mem::take(&mut attempt.stored.payload));
+        let teller = Teller { id, sender: self.sender.clone(), begun: None, outcome: Outcome::TooLate };
+        let call = async move {
+            // All of it, and not only the fields that are used here.
+            let mut teller = teller;
+            // Since it began, the process may have stood still, joined again, or been stopped.
+            if is_stopping.load(Ordering::Acquire)
+                || lease.is_some_and(|lease| !lease.is_good() || run.interrupted() == Some(Interrupt::Lost))
+            {
+                return;
+            }
+            (teller.begun, teller.outcome) = (Some(Instant::now()), Outcome::Dropped);
+            let outcome = AssertUnwindSafe(outcome(handler, limit, hook, payload, run)).catch_unwind().await;
+            teller.outcome =
+                outcome.unwrap_or_else(|panic| Outcome::Panicked(Panicked(panic_text(panic)).to_string()));
         };
-        let task = tokio::spawn(async move { call.make().await }).abort_handle();
+        let task = tokio::spawn(call).abort_handle();
         self.live.insert(id, Live::Running { attempt, task, signal });
     }
 }
 
-/// A handler that is to be called.
-struct Call {
-    /// Set by a stop: no more handlers are called.
-    is_stopping: Arc<AtomicBool>,
-    teller: Teller,
-    /// It may be called while this is good. `None` if no other instance may have the timer.
-    lease: Option<Lease>,
+/// Calls the handler. All of this is user code, and may panic: reading the payload, making the future, polling it, the hook, the
+/// subscriber of the span, and the text of an error.
+async fn outcome(
     handler: Arc<Handler>,
     limit: Option<(TimingWheel, Duration)>,
     hook: Option<Hook>,
     payload: Vec<u8>,
     run: Run,
-}
-
-impl Call {
-    /// Calls the handler, and tells the runner how it ended.
-    async fn make(self) {
-        let Self { is_stopping, mut teller, lease, handler, limit, hook, payload, run } = self;
-        // Since it began, the process may have stood still, joined again, or been stopped.
-        if is_stopping.load(Ordering::Acquire)
-            || lease.is_some_and(|lease| !lease.is_good() || run.interrupted() == Some(Interrupt::Lost))
-        {
-            return teller.tell(Outcome::TooLate);
-        }
-        teller.begun = Some(Instant::now());
-        // All of this is user code, and may panic: reading the payload, making the future, polling it, the hook, the
-        // subscriber of the span, and the text of an error.
-        let attempt = async move {
-            let Run { id, kind, attempt, .. } = run;
-            let span = tracing::info_span!(target: "timingwheel_durable", "attempt", kind, key = run.key, attempt, %id);
-            let result = async move {
-                let around = hook.map(|hook| (hook, run.clone()));
-                let handling = in_time(limit, async move { (handler.start)(&payload, run)?.await });
-                let Some((hook, run)) = around else { return handling.await };
-                let handling = AssertUnwindSafe(handling);
-                let handling = handling
-                    .catch_unwind()
-                    .map(|result| result.unwrap_or_else(|panic| Err(Panicked(panic_text(panic)).into())));
-                hook(run, Box::pin(handling)).await
-            };
-            match result.instrument(span).await {
-                Ok(answer) => Outcome::Answered(Ok(answer)),
-                Err(error) if error.is::<Panicked>() => Outcome::Panicked(error.to_string()),
-                Err(error) => Outcome::Answered(Err(with_causes(&*error))),
-            }
-        };
-        let outcome = AssertUnwindSafe(attempt).catch_unwind().await;
-        teller
-            .tell(outcome.unwrap_or_else(|panic| Outcome::Panicked(Panicked(panic_text(panic)).to_string())));
+) -> Outcome {
+    let Run { id, kind, attempt, .. } = run;
+    let span =
+        tracing::info_span!(target: "timingwheel_durable", "attempt", kind, key = run.key, attempt, %id);
+    let result = async move {
+        let around = hook.map(|hook| (hook, run.clone()));
+        let handling = in_time(limit, async move { (handler.start)(&payload, run)?.await });
+        let Some((hook, run)) = around else { return handling.await };
+        let handling = AssertUnwindSafe(handling);
+        let handling = handling
+            .catch_unwind()
+            .map(|result| result.unwrap_or_else(|panic| Err(Panicked(panic_text(panic)).into())));
+        hook(run, Box::pin(handling)).await
+    };
+    match result.instrument(span).await {
+        Ok(answer) => Outcome::Answered(Ok(answer)),
+        Err(error) if error.is::<Panicked>() => Outcome::Panicked(error.to_string()),
+        Err(error) => Outcome::Answered(Err(with_causes(&*error))),
     }
 }
 
@@ -132,29 +118,21 @@ async fn in_time(
     ended.unwrap_or_else(|_| Err(format!("it took longer than its limit of {limit:?}").into()))
 }
 
-/// Tells the runner how a handler ended, even if its task is dropped.
+/// Tells the runner how a handler ended when it is dropped: also if its task is dropped first.
 struct Teller {
     id: TimerId,
     sender: UnboundedSender<Command>,
     /// When the handler was called.
     begun: Option<Instant>,
-    has_told: bool,
-}
-
-impl Teller {
-    fn tell(&mut self, outcome: Outcome) {
-        self.has_told = true;
-        // After a stop there is no runner.
-        let took = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        drop(self.sender.send(Command::Ended(self.id, outcome, took)));
-    }
+    outcome: Outcome,
 }
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        if !self.has_told {
-            self.tell(if self.begun.is_some() { Outcome::Dropped } else { Outcome::TooLate });
-        }
+        let took = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let outcome = std::mem::replace(&mut self.outcome, Outcome::Dropped);
+        // After a stop there is no runner.
+        drop(self.sender.send(Command::Ended(self.id, outcome, took)));
     }
 }
 

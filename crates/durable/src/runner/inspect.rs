@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::Runner;
+use super::poll::answer_of;
 use super::settle::occurrence;
 use crate::error::Error;
 use crate::events::event;
@@ -120,9 +121,7 @@ impl Runner {
     }
 
     pub(super) fn poll_inspection(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(under_way) = &mut self.inspections.under_way else { return false };
-        let Poll::Ready(found) = under_way.as_mut().poll(cx) else { return false };
-        self.inspections.under_way = None;
+        let Some(found) = answer_of(&mut self.inspections.under_way, cx) else { return false };
         match found {
             Ok(Found { planned_anew, unhandled, begun, end }) => {
                 let overdue = &mut self.inspections;

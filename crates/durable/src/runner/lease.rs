@@ -2,14 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{GRACE, Runner};
+use super::poll::answer_of;
+use super::{AnsweredWith, GRACE, Runner};
 use crate::error::Error;
 use crate::events::event;
 use crate::handler::Interrupt;
@@ -56,8 +58,8 @@ impl Lease {
 pub(super) struct Share {
     /// If not, the owner has all timers for good, and does nothing of this.
     pub(super) is_shared: bool,
-    /// The renewal under way: when it was made, and the time from which it scans for the first due timer.
-    renewing: Option<(Instant, Option<Timestamp>, Answered<Renewed>)>,
+    /// The renewal under way: when it was made, and whether it scans for the first due timer.
+    renewing: Option<AnsweredWith<(Instant, bool), Renewed>>,
     renew_at: Instant,
     /// The last renewal failed, perhaps because of its scan: somebody may have locked the table of timers.
     has_failed: bool,
@@ -122,26 +124,19 @@ impl Runner {
         if self.next_renewal().is_none_or(|at| Instant::now() < at) {
             return;
         }
-        let now = Instant::now();
-        let from = self.scans_as_it_renews();
+        let (now, from) = (Instant::now(), self.scans_as_it_renews());
         let renewing = self.store.clone().renew(self.owner, from);
-        self.share.renewing = Some((now, from, renewing));
+        self.share.renewing = Some(renewing.map(move |answer| ((now, from.is_some()), answer)).boxed());
     }
 
     /// Takes in the answers of a shared store.
     pub(super) fn poll_share(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        if let Some((.., renewing)) = &mut self.share.renewing
-            && let Poll::Ready(answer) = renewing.as_mut().poll(cx)
-            && let Some((asked, from, _)) = self.share.renewing.take()
-        {
-            self.renewed(asked, from.is_some(), answer);
+        if let Some(((asked, has_scanned), answer)) = answer_of(&mut self.share.renewing, cx) {
+            self.renewed(asked, has_scanned, answer);
             has_happened = true;
         }
-        if let Some(joining) = &mut self.share.joining
-            && let Poll::Ready(answer) = joining.as_mut().poll(cx)
-        {
-            self.share.joining = None;
+        if let Some(answer) = answer_of(&mut self.share.joining, cx) {
             self.joined(answer);
             has_happened = true;
         }
@@ -151,9 +146,8 @@ impl Runner {
             return has_happened;
         }
         let (store, owner) = (&self.store, self.owner);
-        let hinting = self.share.hinting.get_or_insert_with(|| store.clone().hint(owner));
-        if let Poll::Ready(hint) = hinting.as_mut().poll(cx) {
-            self.share.hinting = None;
+        self.share.hinting.get_or_insert_with(|| store.clone().hint(owner));
+        if let Some(hint) = answer_of(&mut self.share.hinting, cx) {
             self.hinted(hint);
             has_happened = true;
         }
@@ -355,11 +349,7 @@ impl Runner {
 
     /// The next load within the window, if one is wanted.
     pub(super) fn scan(&mut self, now_ms: i64) -> Option<Ask> {
-        if !self.may_begin()
-            || self.kinds.is_empty()
-            || !self.is_good()
-            || self.near() > self.settings.in_memory.saturating_mul(2)
-        {
+        if self.kinds.is_empty() || self.near() > self.settings.in_memory.saturating_mul(2) {
             return None;
         }
         let end = self.window.end();

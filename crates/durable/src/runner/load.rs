@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::Timestamp;
 use timingwheel::time::delay_queue::Expired;
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use crate::error::Error;
 use crate::events::event;
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Loaded, Near};
+use crate::window::Window;
 
 /// The longest time between two comparisons of the clocks while timers are armed.
 const COMPARED: Duration = Duration::from_secs(60);
@@ -35,10 +37,8 @@ pub(super) struct LoadAsked {
 /// What a load is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// The window goes on.
+    /// The window goes on, or starts at the first timer.
     Next,
-    /// The window starts again at the first timer.
-    Anew,
     /// Others may have stored timers within the window.
     Scan,
     /// This kind alone has places again.
@@ -81,39 +81,41 @@ impl Runner {
             }
             return;
         }
-        let is_anew = std::mem::take(&mut self.loads_anew);
         self.check_the_clock();
-        if is_anew {
-            self.window.load_anew();
+        if std::mem::take(&mut self.loads_anew) {
+            // A timer may be stored that nobody reported. Armed timers stay armed: if one is armed twice, `begin` finds it gone the
+            // second time.
+            self.window = Window::new();
             self.loads_again_from(Place::FIRST);
         }
         let until = self.horizon();
         self.outside.scanned(now.as_millisecond(), until);
         let after = self.window.begin_load();
         // Most of the timers that it finds again are armed already.
-        let armed = if is_anew { 0 } else { self.near().min(self.settings.in_memory / 2) };
+        let armed = if after == Place::FIRST { 0 } else { self.near().min(self.settings.in_memory / 2) };
         let ask = Ask {
             after,
             until: timestamp(until),
             limit: self.settings.in_memory - armed,
             kinds: self.kinds_to_load(),
         };
-        self.ask_for(ask, if is_anew { Why::Anew } else { Why::Next });
+        self.ask_for(ask, Why::Next);
     }
 
     fn ask_for(&mut self, ask: Ask, why: Why) {
         let asked = LoadAsked { why, after: ask.after, until_ms: ask.until.as_millisecond() };
-        self.loading = Some((asked, self.store.clone().load(self.owner, ask)));
+        let call = self.store.clone().load(self.owner, ask);
+        self.loading = Some(call.map(move |answer| (asked, answer)).boxed());
     }
 
-    pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((LoadAsked { why, after, until_ms }, _)) = self.loading.take() else { return };
+    pub(super) fn loaded(&mut self, asked: LoadAsked, answer: Result<Loaded, Error>) {
+        let LoadAsked { why, after, until_ms } = asked;
         if !matches!(why, Why::Kind(_)) && answer.as_ref().map_or(true, |loaded| loaded.lost) {
             self.window.load_failed();
         }
         match answer {
             Err(error) => {
-                self.loads_anew |= why == Why::Anew;
+                self.loads_anew |= why == Why::Next && after == Place::FIRST;
                 if why == Why::Scan {
                     // Nothing else would find its timers before the next renewal.
                     self.scan_for(after, Some(until_ms));
@@ -242,13 +244,11 @@ impl Runner {
         } else {
             COMPARED
         };
-        let mut next = self.clocks.compared + every;
-        if let Some(at) = self.next_inspection() {
-            next = next.min(at);
-        }
-        if let Some(at) = self.next_load() {
-            next = next.min(self.clocks.instant_after(self.clocks.wall(), at).unwrap_or_else(Instant::now));
-        }
+        let load = self.next_load();
+        let load =
+            load.map(|at| self.clocks.instant_after(self.clocks.wall(), at).unwrap_or_else(Instant::now));
+        let compared = self.clocks.compared + every;
+        let mut next = self.next_inspection().into_iter().chain(load).fold(compared, Instant::min);
         // Nothing is asked of the store before the pause is over.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
             next = until;
@@ -257,9 +257,8 @@ impl Runner {
         // would be to wake without end.
         let suspect = self.suspect_at().filter(|at| *at > Instant::now());
         // The renewal keeps the handlers that still run this owner's.
-        for at in self.put_off.at().into_iter().chain(suspect).chain(self.next_renewal()) {
-            next = next.min(at);
-        }
+        let others = self.put_off.at().into_iter().chain(suspect).chain(self.next_renewal());
+        next = others.fold(next, Instant::min);
         if self.has_wheel_ended {
             self.nap_until(next);
         }

@@ -37,7 +37,7 @@ use std::time::Duration;
 use std::vec::IntoIter;
 
 use foldhash::HashMap;
-use futures::future::MaybeDone;
+use futures::future::{BoxFuture, MaybeDone};
 use jiff::Timestamp;
 use timingwheel::time::{DelayQueue, delay_queue};
 use timingwheel::{Sleep, TimingWheel};
@@ -72,6 +72,9 @@ const ANSWERS_AT_A_TIME: usize = 256;
 
 /// The runner reads the wall clock once for this many timers, which take about ten microseconds.
 const ONE_CLOCK_READING: usize = 32;
+
+/// The answer to come of a call, with what was asked.
+type AnsweredWith<Q, T> = BoxFuture<'static, (Q, Result<T, Error>)>;
 
 /// A call of the store, and then its answer.
 type Asked<T> = MaybeDone<Answered<T>>;
@@ -151,7 +154,7 @@ pub(crate) struct Runner {
     alone: BTreeSet<Near>,
     /// The last suspect that began, and when.
     suspect: Option<(TimerId, tokio::time::Instant)>,
-    loading: Option<(LoadAsked, Answered<Loaded>)>,
+    loading: Option<AnsweredWith<LoadAsked, Loaded>>,
     beginning: Option<(Vec<Near>, Asked<Vec<Begun>>)>,
     /// The answers to the begin before, which this task takes in while the store works on `beginning`.
     begun: Answers<Near, Begun>,

@@ -5,7 +5,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::Error as WheelError;
-use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -50,6 +49,16 @@ pub(crate) enum Outcome {
     Dropped,
 }
 
+/// The answer to a call, once it has come. Then the call is over.
+pub(super) fn answer_of<F: Future + ?Sized>(
+    call: &mut Option<Pin<Box<F>>>,
+    cx: &mut Context<'_>,
+) -> Option<F::Output> {
+    let Poll::Ready(answer) = call.as_mut()?.as_mut().poll(cx) else { return None };
+    *call = None;
+    Some(answer)
+}
+
 impl Runner {
     /// Takes in all events. Pending if there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -61,12 +70,7 @@ impl Runner {
             Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
             Poll::Pending => {}
         }
-        if let Some(nap) = &mut self.nap
-            && nap.as_mut().poll(cx).is_ready()
-        {
-            self.nap = None;
-            has_happened = true;
-        }
+        has_happened |= answer_of(&mut self.nap, cx).is_some();
         if has_happened { Poll::Ready(()) } else { Poll::Pending }
     }
 
@@ -86,10 +90,8 @@ impl Runner {
 
     fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        if let Some((_, loading)) = &mut self.loading
-            && let Poll::Ready(answer) = loading.as_mut().poll(cx)
-        {
-            self.loaded(answer);
+        if let Some((asked, answer)) = answer_of(&mut self.loading, cx) {
+            self.loaded(asked, answer);
             has_happened = true;
         }
         // A future does nothing before it is polled. So poll first: the store then works on this call, while this task takes in
@@ -115,16 +117,17 @@ impl Runner {
     }
 
     fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
-        let (mut has_happened, mut refusal) = (false, None);
-        while let Poll::Ready(Some(near)) = self.armed.poll_try_expired(cx) {
-            let Ok(near) = near.map(Expired::into_inner).map_err(|error| refusal = Some(error)) else {
-                break;
+        let mut has_happened = false;
+        while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
+            let near = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
             };
             has_happened = true;
             self.keys.remove(&near);
             self.arm(near);
         }
-        refusal.is_some_and(|error| self.refused(&error)) | has_happened
+        has_happened
     }
 
     /// The wheel has refused a timer. Returns whether that changed anything.
@@ -161,7 +164,8 @@ impl Runner {
                 self.outside.forget(&[near]);
             }
             Command::Near(nears) => {
-                nears.into_iter().for_each(|near| self.is_near(near));
+                let horizon = self.horizon();
+                nears.into_iter().for_each(|near| self.arm_or_hand_over(near, near.due_ms <= horizon));
                 self.shrink();
             }
             Command::Paused(paused) => self.set_paused(&paused),
@@ -179,23 +183,16 @@ impl Runner {
             return;
         }
         let is_near = self.window.saved(near);
+        self.arm_or_hand_over(near, is_near);
+    }
+
+    /// A near timer is armed, and a scheduler outside gets the others. One that says that a timer is near may be beyond the window's
+    /// end: `begin` finds out whether the timer is still there.
+    fn arm_or_hand_over(&mut self, near: Near, is_near: bool) {
         if !self.may_begin() {
             return;
         }
         if is_near {
-            self.arm(near);
-        } else {
-            self.outside.is_far(near);
-        }
-    }
-
-    /// A scheduler outside says that a timer is near. It is armed, wherever the window ends: `begin` finds out whether it is
-    /// still there.
-    fn is_near(&mut self, near: Near) {
-        if !self.may_begin() {
-            return;
-        }
-        if near.due_ms <= self.horizon() {
             self.arm(near);
         } else {
             self.outside.is_far(near);

@@ -116,7 +116,7 @@ impl Runner {
         }
         self.finish_joining().await;
         // A store may go on with a call that is dropped, and hold its file meanwhile.
-        let loading = OptionFuture::from(self.loading.take().map(|(_, call)| call));
+        let loading = OptionFuture::from(self.loading.take());
         let inspecting = OptionFuture::from(self.inspections.under_way.take());
         let calls = join3(loading, inspecting, OptionFuture::from(self.last_renewal()));
         // If the store fails or hangs now, the next owner finds it as after a crash.

@@ -344,7 +344,7 @@ pub struct Counts {
 }
 
 /// How an instance stands in a store that it shares, from [`Store::renew`](super::Store::renew).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renewed {
     /// Whether the owner still is one, and has the same timers.
     pub standing: Standing,
@@ -368,7 +368,7 @@ pub struct Renewed {
 }
 
 /// Whether an owner still is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     /// It is, and has the same timers.
     Same,
@@ -377,6 +377,7 @@ pub enum Standing {
     /// It was silent for longer than its lease, and others have its timers. It may join again.
     Expired,
     /// Another owner has taken over, for good.
+    #[default]
     Lost,
 }
 

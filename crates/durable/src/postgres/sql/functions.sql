@@ -11,14 +11,14 @@ begin
         select p.oid::regprocedure from pg_catalog.pg_proc p
         join pg_catalog.pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'timingwheel' and p.proname in (
-            'act', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash', 'finish_by',
-            'finish_timer', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time', 'instance',
-            'is_held', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives', 'load',
-            'lock_shares', 'locked', 'move_one', 'move_timer', 'ms_of', 'next_number', 'note_crash', 'note_deleted',
-            'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history', 'remove_the_dead', 'renew',
-            'resume_kind', 'run_timers', 'runs', 'save', 'save_among_others', 'save_one', 'save_series',
-            'save_timer', 'set_paused', 'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one',
-            'why_not'
+            'act', 'act_on', 'begin_timers', 'cancel_one', 'cancel_timer', 'cancel_timers', 'crash',
+            'finish_by', 'finish_timer', 'first_of', 'give_back', 'helps', 'hint', 'id_text', 'in_time',
+            'instance', 'is_held', 'join_instance', 'keep_history', 'lacks', 'last_ten', 'leave', 'lives',
+            'load', 'lock_shares', 'locked', 'move_one', 'move_timer', 'ms_of', 'next_number', 'note_crash',
+            'note_deleted', 'note_ended', 'now_ms', 'number_of', 'pause_kind', 'prune_history',
+            'remove_the_dead', 'renew', 'resume_kind', 'run_timers', 'runs', 'save',
+            'save_among_others', 'save_one', 'save_or_fail', 'save_series', 'save_timer', 'set_paused',
+            'settle_done', 'settle_one', 'shard_of', 'share_out', 'unbury_one', 'why_not'
         )
     loop
         execute format('drop function %s', v_function);
@@ -47,6 +47,10 @@ begin
     );
 end $$;
 
+create function timingwheel.now_ms() returns bigint language sql volatile as $$
+    select (extract(epoch from clock_timestamp()) * 1000)::bigint
+$$;
+
 -- Instances ------------------------------------------------------------------------------------------------------------
 
 -- One transaction at a time shares the shards out. It waits for no row: a person who pauses a kind may leave their
@@ -58,16 +62,15 @@ $$;
 -- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has called `lock_shares`.
 -- `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
 -- functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
-create function timingwheel.share_out(p_tells boolean) returns int language plpgsql set jit = off as $$
+create function timingwheel.share_out(p_tells boolean) returns void language plpgsql set jit = off as $$
 declare
     v_change record;
-    v_changes int := 0;
     v_all bigint := (select count(*) from timingwheel.shards);
 begin
     for v_change in
         with alive as (
             select
-                i.epoch,
+                i.epoch, count(s.shard) as had,
                 v_all / count(*) over ()
                     + (row_number() over (order by count(s.shard) desc, i.epoch) <= v_all % count(*) over ())::int as quota
             from timingwheel.instances i left join timingwheel.shards s on s.epoch = i.epoch
@@ -76,45 +79,35 @@ begin
         ), ranked as (
             select shard, epoch, row_number() over (partition by epoch order by shard) as n
             from timingwheel.shards
-        ), kept as (
-            select r.shard, r.epoch from ranked r join alive a on a.epoch = r.epoch where r.n <= a.quota
         ), free as (
-            select shard, row_number() over (order by shard) as n
-            from timingwheel.shards s where not exists (select from kept k where k.shard = s.shard)
+            select r.shard, r.epoch, row_number() over (order by r.shard) as n
+            from ranked r left join alive a on a.epoch = r.epoch
+            where r.n > coalesce(a.quota, 0)
         ), wants as (
             select a.epoch, row_number() over (order by g, a.epoch) as n
-            from alive a
-            cross join lateral generate_series(
-                1, a.quota - (select count(*) from kept k where k.epoch = a.epoch)
-            ) g
+            from alive a cross join lateral generate_series(1, a.quota - a.had) g
         )
-        select s.shard, w.epoch
-        from free f join timingwheel.shards s on s.shard = f.shard left join wants w on w.n = f.n
-        where s.epoch is distinct from w.epoch
-        order by s.shard
+        select f.shard, w.epoch
+        from free f left join wants w on w.n = f.n
+        where f.epoch is distinct from w.epoch
+        order by f.shard
     loop
         update timingwheel.shards set epoch = v_change.epoch where shard = v_change.shard;
-        v_changes := v_changes + 1;
     end loop;
-    if v_changes > 0 or p_tells then
+    if found or p_tells then
         perform pg_notify('timingwheel', 'shares');
     end if;
-    return v_changes;
 end $$;
 
 -- Deletes the instances that were silent for longer than their lease, and tells how many shards they had.
-create function timingwheel.remove_the_dead() returns int language plpgsql as $$
-declare
-    v_gone bigint[];
-begin
+create function timingwheel.remove_the_dead() returns bigint language sql as $$
     with dead as (
         select epoch from timingwheel.instances where expires_at < clock_timestamp() for update skip locked
     ), gone as (
         delete from timingwheel.instances i using dead d where i.epoch = d.epoch returning i.epoch
     )
-    select array_agg(epoch) into v_gone from gone;
-    return (select count(*) from timingwheel.shards where epoch = any(v_gone));
-end $$;
+    select count(*) from gone g join timingwheel.shards s on s.epoch = g.epoch
+$$;
 
 -- The epoch, if the instance of this token has it; -1, which no instance has, if another one does. So after a restore nothing is
 -- done for an instance that joined before, although another one may have been given its epoch. Without a token it is not asked.
@@ -144,18 +137,14 @@ create function timingwheel.helps(p_epoch bigint) returns table (shard smallint,
 language sql stable
 set jit = off as $$
     with lacking as (
-        select o.epoch, k.kind, false as is_series
+        select o.epoch, k.kind, k.kind = any(coalesce(o.kinds, '{}')) as is_series
         from timingwheel.instances me
         -- Mostly all are alike, and this ends here.
-        join timingwheel.instances o on o.works and o.kinds is distinct from me.kinds
+        join timingwheel.instances o
+            on o.works and o.epoch <> p_epoch and (o.kinds is distinct from me.kinds or o.unread <> '{}')
         cross join lateral unnest(me.kinds) as k (kind)
-        where me.epoch = p_epoch and o.epoch <> p_epoch and k.kind <> all(coalesce(o.kinds, '{}'))
-        union all
-        select o.epoch, k.kind, true
-        from timingwheel.instances me
-        join timingwheel.instances o on o.works and o.unread <> '{}'
-        cross join lateral unnest(o.unread) as k (kind)
-        where me.epoch = p_epoch and o.epoch <> p_epoch and k.kind = any(me.kinds) and k.kind <> all(me.unread)
+        where me.epoch = p_epoch
+            and (k.kind <> all(coalesce(o.kinds, '{}')) or (k.kind = any(o.unread) and k.kind <> all(me.unread)))
     ), able as (
         select l.kind, l.is_series, count(*) as total, count(*) filter (where i.epoch < p_epoch) as rank
         from (select distinct kind, is_series from lacking) l
@@ -277,7 +266,7 @@ create function timingwheel.give_back(p_epoch bigint, p_token bigint) returns bi
 language plpgsql set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
     set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
 declare
-    v_until bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + 60000;
+    v_until bigint := timingwheel.now_ms() + 60000;
     v_given_back bigint;
 begin
     if not exists (select from timingwheel.instances where epoch = timingwheel.instance(p_epoch, p_token)) then
@@ -379,27 +368,24 @@ create function timingwheel.note_deleted(p_old timingwheel.buried) returns boole
 $$;
 
 -- Deletes ended timers that are older than is kept of their kind: so many at the most. Answers how many.
-create function timingwheel.prune_history(p_most bigint) returns bigint language plpgsql set enable_seqscan = off as $$
-declare
-    v_kind record;
-    v_pruned bigint := 0;
-    v_count bigint;
-begin
-    for v_kind in
-        select h.key as name, timingwheel.now_ms() - h.value::bigint as until
-        from timingwheel.format f cross join lateral jsonb_each_text(f.histories) h
-    loop
-        with old as (
-            select e.ctid as place from timingwheel.ended e
-            where e.kind = v_kind.name and e.ended_ms < v_kind.until
-            order by e.kind, e.ended_ms, e.number limit p_most - v_pruned for update skip locked
-        )
-        delete from timingwheel.ended e using old where e.ctid = old.place;
-        get diagnostics v_count = row_count;
-        v_pruned := v_pruned + v_count;
-    end loop;
-    return v_pruned;
-end $$;
+create function timingwheel.prune_history(p_most bigint) returns bigint language sql
+set jit = off set enable_seqscan = off as $$
+    with old as (
+        select e.place
+        from (
+            select h.key as kind, timingwheel.now_ms() - h.value::bigint as until
+            from timingwheel.format f cross join lateral jsonb_each_text(f.histories) h
+        ) k cross join lateral (
+            select ctid as place from timingwheel.ended
+            where kind = k.kind and ended_ms < k.until
+            order by kind, ended_ms, number limit p_most for update skip locked
+        ) e
+        limit p_most
+    ), gone as (
+        delete from timingwheel.ended e using old where e.ctid = old.place returning 1
+    )
+    select count(*) from gone
+$$;
 
 -- Returns the epoch as `instance` does, unless it is later than `p_until_us` by the clock of the database. So if a statement
 -- was held on its way and its sender has given it up, it does nothing when it arrives. After the clock was set, or the
@@ -746,7 +732,7 @@ end $$;
 -- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, 3 bury one
 -- whose handler was not called; and the next one is put, if there is one. Answers: 0 the instance is none any more, or another
 -- one has begun the timer; 1 done; 2 the timer is not as it began, and so was settled before; 3 it was changed; 4 somebody has
--- locked the timer, and nothing was done. `p_waits`: it waits instead.
+-- locked the timer, and nothing was done. `p_waits` is never set: it stays for programs that pass it.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
     p_error text, p_put_due bigint, p_put_first bigint, p_put_number bigint, p_put_attempts int, p_rule text,
@@ -755,47 +741,38 @@ create function timingwheel.settle_one(
 declare
     v_old timingwheel.timers;
     v_shard smallint := timingwheel.shard_of(p_number);
-    v_failed int[];
-    v_failed_ms bigint[];
-    v_errors text[];
-    v_is_same boolean := p_put_first = p_first and p_put_number = p_number;
+    v_is_locked boolean;
+    v_is_same boolean := coalesce(p_put_first = p_first and p_put_number = p_number, false);
 begin
-    if p_waits then
-        perform from timingwheel.timers
-        where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
-        for update;
-    end if;
-    if not exists (select from timingwheel.instances where epoch = p_epoch) then
-        return 0;
-    end if;
     select * into v_old from timingwheel.timers
     where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
-        and case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
     for update skip locked;
-    if not found then
-        -- Asked once more: whoever has begun the timer since has removed this instance before.
-        return case when not exists (select from timingwheel.instances where epoch = p_epoch) then 0 else coalesce((
-            select case
-                when case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
-                    then 4
-                when p_attempt > 0 and begun_by in (select i.epoch from timingwheel.instances i where i.epoch <> p_epoch)
-                    then 0
-            end
-            from timingwheel.timers
-            where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
-        ), 2) end;
+    v_is_locked := not found;
+    if v_is_locked then
+        select * into v_old from timingwheel.timers
+        where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first;
     end if;
-    if v_old.version <> p_version then
+    -- Asked now: whoever has begun the timer since has removed this instance before.
+    if not exists (select from timingwheel.instances where epoch = p_epoch) then
+        return 0;
+    elsif v_old.attempts is distinct from p_attempt
+        or v_old.begun_by is distinct from (case when p_attempt > 0 then p_epoch end)
+    then
+        return case when p_attempt > 0 and v_old.begun_by <> p_epoch and timingwheel.lives(v_old.begun_by) then 0 else 2 end;
+    elsif v_is_locked then
+        return 4;
+    elsif v_old.version <> p_version then
         return 3;
     end if;
+    if p_change < 2 and p_attempt > 0 and not v_is_same then
+        perform timingwheel.note_ended(v_old, case
+            when p_put_due is null and v_old.ending then 'cancelled' when p_error is not null then 'skipped' else 'done'
+        end);
+    end if;
     if p_error is not null and p_change <> 3 then
-        v_failed := timingwheel.last_ten(v_old.failed || p_attempt);
-        v_failed_ms := timingwheel.last_ten(v_old.failed_ms || timingwheel.now_ms());
-        v_errors := timingwheel.last_ten(v_old.errors || p_error);
-    else
-        v_failed := v_old.failed;
-        v_failed_ms := v_old.failed_ms;
-        v_errors := v_old.errors;
+        v_old.failed := timingwheel.last_ten(v_old.failed || p_attempt);
+        v_old.failed_ms := timingwheel.last_ten(v_old.failed_ms || timingwheel.now_ms());
+        v_old.errors := timingwheel.last_ten(v_old.errors || p_error);
     end if;
     if p_change >= 2 then
         delete from timingwheel.buried where first_ms = v_old.first_ms and number = v_old.number;
@@ -805,13 +782,9 @@ begin
         )
         values (
             v_old.first_ms, v_old.number, v_old.attempts - (p_change = 3)::int, v_old.crashes, v_old.kind, v_old.key,
-            v_old.rule, v_old.missed, v_old.standing, v_failed, v_errors, v_old.payload, p_error, v_failed_ms, v_old.made_ms
+            v_old.rule, v_old.missed, v_old.standing, v_old.failed, v_old.errors, v_old.payload, p_error, v_old.failed_ms,
+            v_old.made_ms
         );
-    end if;
-    if p_change < 2 and p_attempt > 0 and not coalesce(v_is_same, false) then
-        perform timingwheel.note_ended(v_old, case
-            when p_put_due is null and v_old.ending then 'cancelled' when p_error is not null then 'skipped' else 'done'
-        end);
     end if;
     if p_put_due is null then
         delete from timingwheel.timers where shard = v_shard and due_ms = p_due and number = p_number;
@@ -821,9 +794,9 @@ begin
         set shard = timingwheel.shard_of(p_put_number), due_ms = p_put_due, number = p_put_number,
             first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
             crashes = case when v_is_same then crashes else 0 end,
-            failed = case when v_is_same then v_failed end,
-            failed_ms = case when v_is_same then v_failed_ms end,
-            errors = case when v_is_same then v_errors end,
+            failed = case when v_is_same then v_old.failed end,
+            failed_ms = case when v_is_same then v_old.failed_ms end,
+            errors = case when v_is_same then v_old.errors end,
             rule = p_rule, missed = p_missed, standing = p_standing
         where shard = v_shard and due_ms = p_due and number = p_number;
     end if;
@@ -842,23 +815,16 @@ begin
     v_old := timingwheel.locked(p_first, p_number, p_key);
     answer := 0;
     if v_old.shard is null then
-        if not (
-            has_table_privilege('timingwheel.buried', 'select') and has_table_privilege('timingwheel.buried', 'delete')
-        ) then
-            return;
-        end if;
-        if p_key is not null then
-            select first_ms, number into first, num from timingwheel.buried where key = p_key
-            order by first_ms, number limit 1;
-        else
-            select first_ms, number into first, num from timingwheel.buried where first_ms = p_first and number = p_number;
-        end if;
-        if found then
-            answer := 1;
-            due := first;
-            perform timingwheel.note_deleted(b) from timingwheel.buried b
-            where b.key = p_key or (b.first_ms = first and b.number = num);
-            delete from timingwheel.buried where key = p_key or (first_ms = first and number = num);
+        if has_table_privilege('timingwheel.buried', 'select') and has_table_privilege('timingwheel.buried', 'delete') then
+            with gone as (
+                delete from timingwheel.buried b
+                where b.key = p_key or (b.first_ms = p_first and b.number = p_number)
+                returning b as old, b.first_ms, b.number
+            )
+            select g.first_ms, g.first_ms, g.number into due, first, num
+            from gone g where timingwheel.note_deleted(g.old)
+            order by g.first_ms, g.number limit 1;
+            answer := found::int;
         end if;
         return;
     end if;
@@ -913,24 +879,19 @@ declare
     v_old timingwheel.timers;
 begin
     v_old := timingwheel.locked(p_first, p_number, p_key);
-    answer := 0;
-    if v_old.shard is null then
-        return;
-    end if;
     was := v_old.due_ms;
     first := v_old.first_ms;
     num := v_old.number;
     attempt := v_old.attempts;
-    if not timingwheel.lives(v_old.begun_by) then
-        if v_old.ending then
-            return;
-        end if;
+    if timingwheel.lives(v_old.begun_by) then
+        answer := 2;
+    elsif v_old.shard is null or v_old.ending then
+        answer := 0;
+    else
         answer := 1;
         perform timingwheel.note_crash(v_old);
         update timingwheel.timers set due_ms = p_due
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
-    else
-        answer := 2;
     end if;
 end $$;
 
@@ -1041,10 +1002,6 @@ begin
     end loop;
 end $$;
 
-create function timingwheel.now_ms() returns bigint language sql volatile as $$
-    select (extract(epoch from clock_timestamp()) * 1000)::bigint
-$$;
-
 create function timingwheel.set_paused(p_kind text, p_is_paused boolean) returns text[] language plpgsql as $$
 declare
     v_paused text[];
@@ -1057,6 +1014,20 @@ begin
     -- Each instance renews its lease, and is told.
     perform pg_notify('timingwheel', 'shares');
     return v_paused;
+end $$;
+
+-- Tells the instances of a timer that is due soon. A commit that notifies holds a lock of the whole server until it is on
+-- disk. So one transaction in each second does, and the others leave it to the scan that each instance makes a second after any
+-- hint, for all that is due within two minutes. A transaction that stays open silences the others for its own second only.
+create function timingwheel.hint(p_number bigint, p_due bigint) returns void language plpgsql as $$
+begin
+    if p_due < timingwheel.now_ms() + 120000
+        and pg_try_advisory_xact_lock(
+            hashtext('timingwheel'), hashtext('hint ' || floor(extract(epoch from clock_timestamp())))
+        )
+    then
+        perform pg_notify('timingwheel', timingwheel.shard_of(p_number) || ' ' || p_due);
+    end if;
 end $$;
 
 -- For people ---------------------------------------------------------------------------------------------------------------
@@ -1082,13 +1053,14 @@ create function timingwheel.keep_history(kind text, age interval) returns jsonb 
     returning f.histories
 $$;
 
--- The two parts of an id.
-create function timingwheel.first_of(p_id text) returns bigint language sql immutable as $$
-    select ('x' || split_part(p_id, '-', 1))::bit(64)::bigint # (-9223372036854775808)
-$$;
-
-create function timingwheel.number_of(p_id text) returns bigint language sql immutable as $$
-    select ('x' || split_part(p_id, '-', 2))::bit(64)::bigint
+-- As `act`, for timers of these ids.
+create function timingwheel.act_on(p_ids text[], p_due bigint)
+returns table (answer int, due bigint, first bigint, num bigint) language sql as $$
+    select a.* from timingwheel.act(
+        array(select ('x' || split_part(id, '-', 1))::bit(64)::bigint # (-9223372036854775808) from unnest(p_ids) id),
+        array(select ('x' || split_part(id, '-', 2))::bit(64)::bigint from unnest(p_ids) id),
+        case when p_due is not null then array(select timingwheel.next_number() from unnest(p_ids)) end, p_due
+    ) a
 $$;
 
 -- Makes the timers of these ids due, buried ones too, and answers how many. Those that somebody else holds are left out: call it
@@ -1097,35 +1069,38 @@ $$;
 --     select timingwheel.run_timers(array(
 --         select id from timingwheel.inspect_v1 where phase = 'buried' and kind = 'cancel-order' limit 1000
 --     ));
-create function timingwheel.run_timers(ids text[], due timestamptz default now()) returns bigint language plpgsql as $$
-declare
-    v_due bigint := timingwheel.ms_of(due);
-    v_told record;
-    v_done bigint := 0;
-begin
-    for v_told in
-        select a.* from timingwheel.act(
-            array(select timingwheel.first_of(id) from unnest(ids) id),
-            array(select timingwheel.number_of(id) from unnest(ids) id),
-            array(select timingwheel.next_number() from unnest(ids) id), v_due
-        ) a where a.answer = 1
-    loop
-        perform timingwheel.hint(v_told.num, v_due);
-        v_done := v_done + 1;
-    end loop;
-    return v_done;
-end $$;
+create function timingwheel.run_timers(ids text[], due timestamptz default now()) returns bigint language sql as $$
+    select count(timingwheel.hint(a.num, a.due)) from timingwheel.act_on(ids, timingwheel.ms_of(due)) a where a.answer = 1
+$$;
 
 -- Cancels the timers of these ids, deletes buried ones, and answers how many. Those that somebody else holds are left out,
 -- as above.
 create function timingwheel.cancel_timers(ids text[]) returns bigint language sql as $$
-    select count(*) from timingwheel.act(
-        array(select timingwheel.first_of(id) from unnest(ids) id),
-        array(select timingwheel.number_of(id) from unnest(ids) id), null, null
-    ) a where a.answer in (1, 2)
+    select count(*) from timingwheel.act_on(ids, null) a where a.answer in (1, 2)
 $$;
 
 -- For programs in any language, in transactions of theirs -----------------------------------------------------------------
+
+-- Saves one, and tells of it if it is due soon. A key that is taken is an error (unique_violation). Answers as `save_one`.
+create function timingwheel.save_or_fail(
+    p_due bigint, p_number bigint, p_kind text, p_payload json, p_key text,
+    p_rule text, p_missed text, p_standing text, p_replaces boolean
+) returns int language plpgsql as $$
+declare
+    v_told record;
+begin
+    v_told := timingwheel.save_one(
+        p_due, p_number, p_kind, convert_to(p_payload::text, 'UTF8'), p_key, p_rule, p_missed, p_standing, p_replaces, false
+    );
+    if v_told.answer = 1 then
+        raise unique_violation using message = format(
+            'the key %L belongs to the timer %s', p_key, timingwheel.id_text(v_told.first, v_told.num)
+        );
+    elsif v_told.answer in (0, 2, 5) then
+        perform timingwheel.hint(p_number, p_due);
+    end if;
+    return v_told.answer;
+end $$;
 
 -- Saves a timer, and answers its id. Without `replace`, a key that is taken is an error (unique_violation).
 --
@@ -1139,17 +1114,8 @@ create function timingwheel.save_timer(
 declare
     v_due bigint := timingwheel.ms_of(due);
     v_number bigint := timingwheel.next_number();
-    v_told record;
 begin
-    v_told := timingwheel.save_one(
-        v_due, v_number, kind, convert_to(payload::text, 'UTF8'), key, null, null, null, replace, false
-    );
-    if v_told.answer = 1 then
-        raise unique_violation using message = format(
-            'the key %L belongs to the timer %s', key, timingwheel.id_text(v_told.first, v_told.num)
-        );
-    end if;
-    perform timingwheel.hint(v_number, v_due);
+    perform timingwheel.save_or_fail(v_due, v_number, kind, payload, key, null, null, null, replace);
     return timingwheel.id_text(v_due, v_number);
 end $$;
 
@@ -1164,8 +1130,7 @@ create function timingwheel.save_series(name text, rule text, kind text, payload
 returns text language plpgsql as $$
 declare
     v_now bigint := timingwheel.now_ms();
-    v_number bigint := timingwheel.next_number();
-    v_told record;
+    v_answer int;
 begin
     if missed is null or missed !~ '^each [0-9]{1,9}( of [0-9]{1,18} ms)?$' then
         raise invalid_parameter_value using message = format(
@@ -1173,52 +1138,40 @@ begin
         );
     end if;
     -- Such a run is late, and none is left that may be made up for.
-    v_told := timingwheel.save_one(
-        v_now - 1000, v_number, kind, convert_to(payload::text, 'UTF8'), name, rule, missed, '0 more up to ' || v_now, true,
-        false
+    v_answer := timingwheel.save_or_fail(
+        v_now - 1000, timingwheel.next_number(), kind, payload, name, rule, missed, '0 more up to ' || v_now, true
     );
-    if v_told.answer = 1 then
-        raise unique_violation using message = format(
-            'the key %L belongs to the timer %s', name, timingwheel.id_text(v_told.first, v_told.num)
-        );
-    end if;
-    if v_told.answer in (0, 2, 5) then
-        perform timingwheel.hint(v_number, v_now);
-    end if;
-    return (array['stored', null, 'replaced', 'kept', 'updated', 'stored'])[v_told.answer + 1];
+    return (array['stored', null, 'replaced', 'kept', 'updated', 'stored'])[v_answer + 1];
 end $$;
 
 -- Ends an attempt by a ticket: the timer is done, or its series goes on. Answers: 1 done; 2 the attempt no longer has the timer;
 -- 3 its series was saved by another rule since, and nothing was done.
 create function timingwheel.finish_by(ticket json) returns int language plpgsql as $$
 declare
+    v_epoch bigint := timingwheel.instance((ticket ->> 'epoch')::bigint, (ticket ->> 'token')::bigint);
     v_number bigint := ticket ->> 'number';
     v_due bigint := ticket ->> 'due';
-    v_version int := ticket ->> 'version';
+    v_attempt int := ticket ->> 'attempt';
     v_next json := ticket -> 'next';
-    v_answer int;
     v_row timingwheel.timers;
 begin
-    loop
-        v_answer := timingwheel.settle_one(
-            timingwheel.instance((ticket ->> 'epoch')::bigint, (ticket ->> 'token')::bigint), v_due, v_number,
-            (ticket ->> 'first')::bigint, (ticket ->> 'attempt')::int, v_version,
-            ((v_next ->> 'due') is not null)::int, null, (v_next ->> 'due')::bigint, (v_next ->> 'due')::bigint, v_number, 0,
-            ticket ->> 'rule', ticket ->> 'missed', v_next ->> 'standing', true
-        );
-        if v_answer <> 3 then
-            return case when v_answer = 1 then 1 else 2 end;
-        end if;
-        -- It is locked now, and changes no more.
-        select * into v_row from timingwheel.timers
-        where shard = timingwheel.shard_of(v_number) and due_ms = v_due and number = v_number;
+    -- From here on it changes no more.
+    select * into v_row from timingwheel.timers
+    where shard = timingwheel.shard_of(v_number) and due_ms = v_due and number = v_number
+        and begun_by = v_epoch and attempts = v_attempt
+    for update;
+    if v_row.version <> (ticket ->> 'version')::int then
         if v_row.ending then
             v_next := null;
         elsif (v_row.rule, v_row.missed) is distinct from (ticket ->> 'rule', ticket ->> 'missed') then
             return 3;
         end if;
-        v_version := v_row.version;
-    end loop;
+    end if;
+    return case timingwheel.settle_one(
+        v_epoch, v_due, v_number, (ticket ->> 'first')::bigint, v_attempt, v_row.version,
+        ((v_next ->> 'due') is not null)::int, null, (v_next ->> 'due')::bigint, (v_next ->> 'due')::bigint, v_number, 0,
+        ticket ->> 'rule', ticket ->> 'missed', v_next ->> 'standing', false
+    ) when 1 then 1 else 2 end;
 end $$;
 
 -- The same by the ticket that `Run::finish_ticket` gives its handler. It fails with TW002 where that answers 2, and with TW003
@@ -1256,20 +1209,6 @@ end $$;
 create function timingwheel.id_text(p_first bigint, p_number bigint) returns text language sql immutable as $$
     select lpad(to_hex(p_first # (-9223372036854775808)), 16, '0') || '-' || lpad(to_hex(p_number), 16, '0')
 $$;
-
--- Tells the instances of a timer that is due soon. A commit that notifies holds a lock of the whole server until it is on
--- disk. So one transaction in each second does, and the others leave it to the scan that each instance makes a second after any
--- hint, for all that is due within two minutes. A transaction that stays open silences the others for its own second only.
-create function timingwheel.hint(p_number bigint, p_due bigint) returns void language plpgsql as $$
-begin
-    if p_due < (extract(epoch from clock_timestamp()) * 1000)::bigint + 120000
-        and pg_try_advisory_xact_lock(
-            hashtext('timingwheel'), hashtext('hint ' || floor(extract(epoch from clock_timestamp())))
-        )
-    then
-        perform pg_notify('timingwheel', timingwheel.shard_of(p_number) || ' ' || p_due);
-    end if;
-end $$;
 
 -- Rights ---------------------------------------------------------------------------------------------------------------
 --
