@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use crate::clock::Clock;
 use crate::id::{Place, TimerId};
 use crate::store::{
     Ask, Begun, Buried, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer,
-    Owner, Page, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
+    Owner, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
     ToBegin, Which, all_calls,
 };
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables, over_maps};
+use crate::tables::{BegunBy, Each, Head, Lookup, ReadTables, Tables, over_maps};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -225,28 +224,14 @@ impl ReadTables for Maps {
         Ok(Counts { stored: rows - begun, begun, buried, is_estimate: false })
     }
 
-    fn heads(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {
-        for (&at, row) in self.rows.range((Excluded(after), Unbounded)) {
-            if show(at, Head { id: row.timer.id, kind: &row.kind })?.is_break() {
-                break;
-            }
-        }
-        Ok(())
+    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, Infallible> {
+        let rows = self.rows.range((Excluded(after), Unbounded)).map(|(_, row)| row);
+        let rows = rows.filter(move |row| row.series.is_some() || !only_series);
+        Ok(Box::new(rows.map(|row| Ok(Head { timer: row.timer, kind: row.kind.clone() }))))
     }
 
-    fn series(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {
-        self.heads(after, &mut |at, head| {
-            let is_series = self.rows.get(&at).is_some_and(|row| row.series.is_some());
-            if is_series { show(at, head) } else { Ok(ControlFlow::Continue(())) }
-        })
-    }
-
-    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Infallible> {
-        for (_, row) in self.buried.range((Excluded(after), Unbounded)) {
-            if show(row.clone()).is_break() {
-                break;
-            }
-        }
-        Ok(())
+    fn buried(&self, after: Place) -> Each<'_, Stored, Infallible> {
+        let after = TimerId { due_ms: after.due_ms, unique: after.unique };
+        Ok(Box::new(self.buried.range((Excluded(after), Unbounded)).map(|(_, row)| Ok(row.clone()))))
     }
 }

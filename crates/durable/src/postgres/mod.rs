@@ -163,11 +163,13 @@ impl PostgresStore {
 /// Each call is a method of [`Inner`], in one of the files.
 macro_rules! in_sql {
     ($($of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
-        $(
-            async fn $call(&self, $($name: $type),*) -> Result<$answer> {
-                self.0.$call($($name),*).await
-            }
-        )*
+        $(in_sql! { @ $of $call($($name: $type),*) -> $answer })*
+    };
+    (@ by_look $($call:tt)*) => {};
+    (@ $of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty) => {
+        async fn $call(&self, $($name: $type),*) -> Result<$answer> {
+            self.0.$call($($name),*).await
+        }
     };
 }
 

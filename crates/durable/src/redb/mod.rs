@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::id::{TimerId, drawn};
 use crate::store::{
-    Ask, Begun, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
+    Ask, Begun, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner,
     Paused, Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which, all_calls,
 };
 use crate::tables::{ReadTables, over_maps};

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,8 +18,8 @@ use redb::{
 use super::row::{HeadView, RowError};
 use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId, floor_millis, timestamp};
-use crate::store::{Buried, Counts, Histories, NewTimer, Paused, Phase, Shown, State, Stored, Which};
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables, shown};
+use crate::store::{Buried, Counts, Histories, Near, NewTimer, Paused, Phase, Shown, State, Stored, Which};
+use crate::tables::{BegunBy, Each, Head, Lookup, ReadTables, Tables, shown};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 4;
@@ -499,11 +498,12 @@ impl Tables for RedbTables<'_> {
 }
 
 impl RedbReads {
-    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>> {
-        let read = HeadView::read(at, bytes);
-        let Some(head) = note(&self.damaged, (false, at), read) else { return Ok(ControlFlow::Continue(())) };
-        let place = Place::from_number(at);
-        show(place, Head { id: TimerId { due_ms: head.due_ms, unique: place.unique }, kind: head.kind })
+    fn head(&self, at: u128, bytes: &[u8]) -> Option<Head> {
+        let HeadView { due_ms: first_ms, kind, .. } =
+            note(&self.damaged, (false, at), HeadView::read(at, bytes))?;
+        let Place { due_ms, unique } = Place::from_number(at);
+        let timer = Near { due_ms, id: TimerId { due_ms: first_ms, unique } };
+        Some(Head { timer, kind: kind.to_owned() })
     }
 
     /// The damaged timers among those that were read.
@@ -519,33 +519,29 @@ impl ReadTables for RedbReads {
         Ok(Counts { stored, begun, buried, is_estimate: false })
     }
 
-    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
+    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, RedbError> {
         let mut last = after.to_number();
+        let beyond = (Excluded(last), Unbounded);
+        if only_series {
+            let series = ReadableTable::range(&self.series, beyond)?;
+            let heads = series.map(|entry| {
+                let at = entry?.0.value();
+                Ok(ReadableTable::get(&self.timers, at)?.and_then(|bytes| self.head(at, bytes.value())))
+            });
+            return Ok(Box::new(heads.filter_map(Result::transpose)));
+        }
         // A misled range begins too late, and passes timers.
         runs::check_order(&self.timers, last)?;
-        for entry in ReadableTable::range(&self.timers, (Excluded(last), Unbounded))? {
+        let timers = ReadableTable::range(&self.timers, beyond)?;
+        let heads = timers.map(move |entry| {
             let (at, bytes) = entry?;
             if at.value() <= last {
                 return Err(RedbError::Reordered { path: None });
             }
             last = at.value();
-            if self.show(at.value(), bytes.value(), show)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
-        for entry in ReadableTable::range(&self.series, (Excluded(after.to_number()), Unbounded))? {
-            let at = entry?.0.value();
-            if let Some(bytes) = ReadableTable::get(&self.timers, at)?
-                && self.show(at, bytes.value(), show)?.is_break()
-            {
-                break;
-            }
-        }
-        Ok(())
+            Ok(self.head(last, bytes.value()))
+        });
+        Ok(Box::new(heads.filter_map(Result::transpose)))
     }
 
     fn damaged(&self, after: Place) -> Result<Vec<Shown>> {
@@ -565,13 +561,12 @@ impl ReadTables for RedbReads {
         Ok(found)
     }
 
-    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<()> {
-        for entry in ReadableTable::range(&self.buried, (Excluded(after.place().to_number()), Unbounded))? {
+    fn buried(&self, after: Place) -> Each<'_, Stored, RedbError> {
+        let buried = ReadableTable::range(&self.buried, (Excluded(after.to_number()), Unbounded))?;
+        let rows = buried.map(|entry| {
             let (id, buried) = entry?;
-            if buried_row(&self.damaged, id.value(), buried.value()).is_some_and(|row| show(row).is_break()) {
-                break;
-            }
-        }
-        Ok(())
+            Ok(buried_row(&self.damaged, id.value(), buried.value()))
+        });
+        Ok(Box::new(rows.filter_map(Result::transpose)))
     }
 }

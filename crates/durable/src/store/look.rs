@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Kinds, Near, State, Stored, Which};
+use super::{Kinds, Near, Page, State, Stored, Which};
 use crate::id::{Place, TimerId, millis};
 
 /// Where a timer is on its way. serde has it as its [name](Self::name).
@@ -114,7 +114,9 @@ pub struct Filter {
     pub(crate) key_prefix: Option<String>,
     pub(crate) from: Option<Timestamp>,
     pub(crate) until: Option<Timestamp>,
-    pub(crate) is_of_history: bool,
+    pub(crate) only_series: bool,
+    /// Only those in this part of a store.
+    pub(crate) part: Option<Part>,
     pub(crate) limit: usize,
     pub(crate) after: Option<Cursor>,
 }
@@ -128,7 +130,8 @@ impl Default for Filter {
             key_prefix: None,
             from: None,
             until: None,
-            is_of_history: false,
+            only_series: false,
+            part: None,
             limit: 100,
             after: None,
         }
@@ -144,7 +147,7 @@ impl Filter {
     /// All timers that have ended, of kinds of which a [history](crate::Durable::keep_history) is kept. A hundred at a time, in the
     /// order in which they have ended.
     pub fn history() -> Self {
-        Self { is_of_history: true, ..Self::default() }
+        Self { part: Some(Part::Ended), ..Self::default() }
     }
 
     /// The timer of this id or key, buried ones of the key, and the last hundred that have ended.
@@ -190,21 +193,21 @@ impl Filter {
 
     /// The part of the store in which a look begins, and the place after which it does.
     pub(crate) fn start(&self) -> Cursor {
-        let part = match self.phase {
+        let part = self.part.unwrap_or(match self.phase {
             Some(Phase::Buried) => Part::Buried,
             Some(Phase::Damaged) => Part::Damaged,
-            phase if self.is_of_history || phase.is_some_and(Phase::has_ended) => Part::Ended,
+            Some(phase) if phase.has_ended() => Part::Ended,
             _ => Part::Standing,
-        };
+        });
         self.after.unwrap_or(Cursor { part, after: Place::FIRST })
     }
 
     /// The part after this one, if timers of it may be wanted.
     pub(crate) fn next_part(&self, part: Part) -> Option<Cursor> {
-        let next = match (part, self.phase) {
-            (Part::Standing, None) => Part::Buried,
+        let next = match (part, self.phase, self.part) {
+            (Part::Standing, None, None) => Part::Buried,
             // Damaged ones stand in every part.
-            (Part::Buried, None) => Part::Damaged,
+            (Part::Buried, None, None) => Part::Damaged,
             _ => return None,
         };
         Some(Cursor { part: next, after: Place::FIRST })
@@ -220,9 +223,18 @@ impl Filter {
         let key = timer.key.as_deref().unwrap_or_default();
         self.phase.is_none_or(|wanted| wanted == *phase)
             && self.wants_kind(&timer.kind)
+            && (timer.series.is_some() || !self.only_series)
             && self.key_prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
             && self.from.is_none_or(|from| at >= millis(from))
             && self.until.is_none_or(|until| at < millis(until))
+    }
+}
+
+impl From<Page> for Filter {
+    fn from(Page { buried, kind, only_series, after, limit }: Page) -> Self {
+        let part = if buried { Part::Buried } else { Part::Standing };
+        let after = Some(Cursor { part, after });
+        Self { kind, only_series, part: Some(part), limit, after, ..Self::default() }
     }
 }
 
@@ -249,7 +261,7 @@ pub struct Cursor {
 }
 
 /// What decides about the phase of a timer, beside its row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sight {
     /// The time.
     pub now: Timestamp,

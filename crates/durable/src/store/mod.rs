@@ -118,8 +118,23 @@ pub trait Store: Send + Sync + 'static {
     /// A run of a series is stored without its key and its rule, and under `number` in place of the series' number.
     fn unbury(&self, id: TimerId, due: Option<Timestamp>, number: u64) -> impl Answers<Taken, Self::Error>;
 
-    /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
-    fn list(&self, page: Page) -> impl Answers<Vec<Stored>, Self::Error>;
+    /// The timers of a page that can be read. They are in the order of their places, buried ones in the order of their ids.
+    fn list(&self, page: Page) -> impl Answers<Vec<Stored>, Self::Error> {
+        async move {
+            let (mut found, most) = (Vec::new(), page.limit);
+            let mut next = Some(Filter::from(page));
+            while let Some(filter) = next.take_if(|_| found.len() < most) {
+                let filter = filter.limit(most - found.len());
+                let (timers, end) =
+                    self.look(Look { filter: filter.clone(), sight: Sight::default() }).await?;
+                found.extend(
+                    timers.into_iter().filter(|shown| shown.damage.is_none()).map(|shown| shown.timer),
+                );
+                next = end.map(|after| Filter { after: Some(after), ..filter });
+            }
+            Ok(found)
+        }
+    }
 
     /// A page of this owner's series, after a place. If it is empty, there are no more. The payloads, failures, and series of other
     /// owners may be left out.
@@ -160,7 +175,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// The timers that a filter wants, and where the next look begins. It passes 2,500 timers at the most.
     ///
-    /// The runner makes neither this call nor the next two, so a store that only it uses does not answer them.
+    /// The runner makes neither this call nor the next two, so a store that only it uses, and that answers [`list`](Self::list)
+    /// in a way of its own, does not answer them.
     fn look(&self, look: Look) -> impl Answers<Looked, Self::Error> {
         let _ = look;
         std::future::pending()
@@ -265,7 +281,7 @@ pub trait Store: Send + Sync + 'static {
 pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 
 /// The list of all calls, for macros that do the same with each. The first word says where its meaning is, if the store has maps:
-/// in `tables`, as a call that reads or writes these, or in the store.
+/// in `tables`, as a call that reads or writes these, in the store, or in looks.
 macro_rules! all_calls {
     ($then:ident $($before:tt)*) => {
         $then! {
@@ -281,7 +297,7 @@ macro_rules! all_calls {
             read get(which: Which) -> Option<Stored>;
             write reschedule(which: Which, due: Timestamp) -> Move;
             write unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
-            read list(page: Page) -> Vec<Stored>;
+            by_look list(page: Page) -> Vec<Stored>;
             of_store series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
             of_store overdue(owner: Owner, after: Place, until: Timestamp, kinds: Kinds)
                 -> (Vec<Overdue>, Option<Place>);

@@ -12,7 +12,7 @@ pub(crate) use acts::{act, pause};
 use ended::note_ended;
 pub(crate) use ended::{histories, keep_history, prune};
 use jiff::Timestamp;
-pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load, look, tally};
+pub(crate) use reads::{Each, Head, ReadTables, load, look, tally};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
@@ -495,9 +495,7 @@ fn forget<T: Tables>(tables: &mut T, row: &Stored) -> Result<(), T::Error> {
 
 /// The timer, unless it is buried.
 pub(crate) fn get<L: Lookup>(tables: &L, which: Which) -> Result<Option<Stored>, L::Error> {
-    let Some(row) = find(tables, &which)? else { return Ok(None) };
-    let attempt = tables.attempt(row.timer.place())?;
-    Ok(Some(shown(row, attempt)))
+    find(tables, &which)?.map(|row| standing(tables, row)).transpose()
 }
 
 fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error> {
@@ -513,7 +511,13 @@ fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error
     at.map_or(Ok(None), |at| tables.row(at))
 }
 
-/// A timer with its attempt.
+/// A timer as it stands: with its attempt.
+fn standing<L: Lookup>(tables: &L, row: Stored) -> Result<Stored, L::Error> {
+    let attempt = tables.attempt(row.timer.place())?;
+    Ok(shown(row, attempt))
+}
+
+/// A timer with this attempt.
 pub(crate) fn shown(mut row: Stored, attempt: Option<BegunBy>) -> Stored {
     if let Some(BegunBy { epoch, number, at }) = attempt {
         (row.attempts, row.state) = (number, State::Begun { epoch, attempt: number });
@@ -554,6 +558,7 @@ macro_rules! over_maps {
         }
     };
     (@ of_store $($call:tt)*) => {};
+    (@ by_look $($call:tt)*) => {};
     (@ $way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty) => {
         async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
             self.$way(move |tables| $crate::tables::$call(tables, $($name),*)).await
