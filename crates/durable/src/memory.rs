@@ -16,7 +16,7 @@ use crate::store::{
     Owner, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
     ToBegin, Which, all_calls,
 };
-use crate::tables::{BegunBy, Each, Head, Lookup, ReadTables, Tables, over_maps};
+use crate::tables::{About, BegunBy, Each, Head, Lookup, ReadTables, Tables, over_maps};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -37,7 +37,9 @@ impl MemoryStore {
     }
 
     async fn write<T>(&self, work: impl FnOnce(&mut Maps) -> Result<T, Infallible>) -> Result<T, Infallible> {
-        work(&mut self.maps())
+        let mut maps = self.maps();
+        maps.about.now = maps.clock.as_ref().map(|clock| clock.now());
+        work(&mut maps)
     }
 
     /// A panic under the lock is a fault of this crate, and leaves no half of a change that was not there before.
@@ -62,7 +64,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-/// The five maps, and the number of the owner.
+/// The five maps, and more.
 #[derive(Default)]
 struct Maps {
     rows: BTreeMap<Place, Stored>,
@@ -70,10 +72,8 @@ struct Maps {
     keyed: BTreeMap<String, Place>,
     moved: BTreeMap<TimerId, i64>,
     buried: BTreeMap<TimerId, Stored>,
-    paused: Paused,
-    histories: Histories,
     ended: BTreeMap<(String, Place), Shown>,
-    epoch: u64,
+    about: About,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -104,12 +104,8 @@ impl Lookup for Maps {
         Ok(self.moved.get(&id).copied())
     }
 
-    fn epoch(&self) -> Result<u64, Infallible> {
-        Ok(self.epoch)
-    }
-
-    fn now(&self) -> Option<Timestamp> {
-        self.clock.as_ref().map(|clock| clock.now())
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Infallible> {
@@ -119,18 +115,6 @@ impl Lookup for Maps {
     fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Infallible> {
         let of_key = |row: &&Stored| row.key.as_deref() == Some(key);
         Ok(self.buried.values().filter(of_key).map(|row| row.timer.id).collect())
-    }
-
-    fn paused(&self) -> Result<Paused, Infallible> {
-        Ok(self.paused.clone())
-    }
-
-    fn histories(&self) -> Result<Histories, Infallible> {
-        Ok(self.histories.clone())
-    }
-
-    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Infallible> {
-        Ok(self.histories.get(kind).copied())
     }
 
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Infallible> {
@@ -187,20 +171,6 @@ impl Tables for Maps {
         Ok(())
     }
 
-    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<(), Infallible> {
-        if is_paused {
-            self.paused.insert(kind.to_owned());
-        } else {
-            self.paused.remove(kind);
-        }
-        Ok(())
-    }
-
-    fn set_history(&mut self, kind: &str, age: Duration) -> Result<(), Infallible> {
-        self.histories.insert(kind.to_owned(), age);
-        Ok(())
-    }
-
     fn put_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Infallible> {
         self.ended.insert((ended.timer.kind.clone(), at), ended.clone());
         Ok(())
@@ -211,9 +181,8 @@ impl Tables for Maps {
         Ok(())
     }
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), Infallible> {
-        self.epoch = epoch;
-        Ok(())
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
     }
 }
 

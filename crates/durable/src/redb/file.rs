@@ -91,7 +91,9 @@ impl File {
             let transaction = begin(database)?;
             let (done, damaged) = {
                 let mut tables = RedbTables::open(&transaction, self.now())?;
-                (work(&mut tables)?, tables.keep_damaged(found)?)
+                let done = work(&mut tables)?;
+                tables.keep_about()?;
+                (done, tables.keep_damaged(found)?)
             };
             transaction.commit()?;
             self.damaged.fetch_add(damaged, Ordering::Relaxed);
@@ -101,7 +103,7 @@ impl File {
 
     pub(super) fn read<T>(&self, work: impl FnOnce(&RedbReads) -> Result<T>) -> Result<T> {
         let (read, damaged) = self.with(|database| {
-            let reads = RedbReads::open(&database.begin_read()?, None)?;
+            let reads = RedbReads::open(&database.begin_read()?)?;
             Ok((work(&reads)?, reads.damaged()))
         })?;
         if !damaged.is_empty() {

@@ -18,41 +18,16 @@ use redb::{
 use super::row::{HeadView, RowError};
 use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId, floor_millis, timestamp};
-use crate::store::{Buried, Counts, Histories, Near, NewTimer, Paused, Phase, Shown, State, Stored, Which};
-use crate::tables::{BegunBy, Each, Head, Lookup, ReadTables, Tables, shown};
+use crate::store::{Buried, Counts, Near, NewTimer, Phase, Shown, State, Stored, Which};
+use crate::tables::{About, BegunBy, Each, Head, Lookup, ReadTables, Tables, shown};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 4;
 
-pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// Stored and begun timers, by their places.
-const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
-/// The places of series.
-const SERIES: TableDefinition<'_, u128, ()> = TableDefinition::new("series");
 /// The timers while they are put in order.
 const ORDERED: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers in order");
-/// Begun timers, by their places: epoch, attempt, and when it began.
-const BEGUN: TableDefinition<'_, u128, Begun> = TableDefinition::new("begun at");
-/// The same up to format 2.
+/// Begun timers up to format 2.
 const BEGUN_BEFORE: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
-/// The places of timers with a key, by the key.
-const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
-/// Timers that are not due at the time of their id, by the id: when they are due.
-const MOVED: TableDefinition<'_, u128, i64> = TableDefinition::new("moved");
-/// Buried timers, by their ids: the reason, and the timer.
-const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("buried");
-/// The ids of buried timers with a key, by the key.
-const BURIED_KEYS: TableDefinition<'_, (&str, u128), ()> = TableDefinition::new("buried keys");
-/// Kinds that are paused.
-const PAUSED: TableDefinition<'_, &str, ()> = TableDefinition::new("paused");
-/// For how many milliseconds ended timers of a kind are kept.
-const HISTORIES: TableDefinition<'_, &str, u64> = TableDefinition::new("histories");
-/// Ended timers, by their kinds and by the places that stand for the times of their ends.
-const ENDED: TableDefinition<'_, (&str, u128), Past> = TableDefinition::new("ended");
-/// The kinds of ended timers, by their [names](name) and places.
-const ENDED_NAMES: TableDefinition<'_, (&str, u128), &str> = TableDefinition::new("names of ended");
-/// Bytes that could not be read, by their place, and whether they stood among the buried timers.
-const DAMAGED: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
 
 type Begun = (u64, u32, i64);
 
@@ -118,52 +93,96 @@ fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8
 
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
 macro_rules! maps {
-    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty) => {
-        pub(super) struct $maps$(<$of>)? {
-            meta: $table<$($of,)? &'static str, u64>,
-            timers: $table<$($of,)? u128, &'static [u8]>,
-            series: $table<$($of,)? u128, ()>,
-            begun: $table<$($of,)? u128, Begun>,
-            keys: $table<$($of,)? &'static str, u128>,
-            moved: $table<$($of,)? u128, i64>,
-            buried: $table<$($of,)? u128, (&'static str, &'static [u8])>,
-            buried_keys: $table<$($of,)? (&'static str, u128), ()>,
-            paused: $table<$($of,)? &'static str, ()>,
-            histories: $table<$($of,)? &'static str, u64>,
-            ended: $table<$($of,)? (&'static str, u128), Past>,
-            ended_names: $table<$($of,)? (&'static str, u128), &'static str>,
-            damaged_rows: $table<$($of,)? (bool, u128), &'static [u8]>,
+    ($($(#[$doc:meta])* $map:ident $NAME:ident: $name:literal, $key:ty => $value:ty;)*) => {
+        $($(#[$doc])* pub(super) const $NAME: TableDefinition<'_, $key, $value> = TableDefinition::new($name);)*
+
+        pub(super) struct RedbTables<'t> {
+            $($map: Table<'t, $key, $value>,)*
             damaged: RefCell<Damaged>,
-            now: Option<Timestamp>,
+            about: About,
+            is_about_new: bool,
         }
 
-        impl$(<$of>)? $maps$(<$of>)? {
+        pub(super) struct RedbReads {
+            $($map: ReadOnlyTable<$key, $value>,)*
+            damaged: RefCell<Damaged>,
+            about: About,
+        }
+
+        impl<'t> RedbTables<'t> {
             /// `now` is the time, if there is a clock.
-            pub(super) fn open(transaction: $transaction, now: Option<Timestamp>) -> Result<Self> {
-                Ok(Self {
-                    meta: transaction.open_table(META)?,
-                    timers: transaction.open_table(TIMERS)?,
-                    series: transaction.open_table(SERIES)?,
-                    begun: transaction.open_table(BEGUN)?,
-                    keys: transaction.open_table(KEYS)?,
-                    moved: transaction.open_table(MOVED)?,
-                    buried: transaction.open_table(BURIED)?,
-                    buried_keys: transaction.open_table(BURIED_KEYS)?,
-                    paused: transaction.open_table(PAUSED)?,
-                    histories: transaction.open_table(HISTORIES)?,
-                    ended: transaction.open_table(ENDED)?,
-                    ended_names: transaction.open_table(ENDED_NAMES)?,
-                    damaged_rows: transaction.open_table(DAMAGED)?,
+            pub(super) fn open(transaction: &'t WriteTransaction, now: Option<Timestamp>) -> Result<Self> {
+                let mut maps = Self {
+                    $($map: transaction.open_table($NAME)?,)*
                     damaged: RefCell::default(),
-                    now,
-                })
+                    about: About::default(),
+                    is_about_new: false,
+                };
+                maps.about = about(&maps.meta, &maps.paused, &maps.histories, now)?;
+                Ok(maps)
+            }
+        }
+
+        impl RedbReads {
+            pub(super) fn open(transaction: &ReadTransaction) -> Result<Self> {
+                let mut maps = Self {
+                    $($map: transaction.open_table($NAME)?,)*
+                    damaged: RefCell::default(),
+                    about: About::default(),
+                };
+                maps.about = about(&maps.meta, &maps.paused, &maps.histories, None)?;
+                Ok(maps)
             }
         }
     };
 }
 
-maps!(RedbTables, Table['t], &'t WriteTransaction);
-maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
+maps! {
+    meta META: "meta", &'static str => u64;
+    /// Stored and begun timers, by their places.
+    timers TIMERS: "timers", u128 => &'static [u8];
+    /// The places of series.
+    series SERIES: "series", u128 => ();
+    /// Begun timers, by their places: epoch, attempt, and when it began.
+    begun BEGUN: "begun at", u128 => Begun;
+    /// The places of timers with a key, by the key.
+    keys KEYS: "keys", &'static str => u128;
+    /// Timers that are not due at the time of their id, by the id: when they are due.
+    moved MOVED: "moved", u128 => i64;
+    /// Buried timers, by their ids: the reason, and the timer.
+    buried BURIED: "buried", u128 => (&'static str, &'static [u8]);
+    /// The ids of buried timers with a key, by the key.
+    buried_keys BURIED_KEYS: "buried keys", (&'static str, u128) => ();
+    /// Kinds that are paused.
+    paused PAUSED: "paused", &'static str => ();
+    /// For how many milliseconds ended timers of a kind are kept.
+    histories HISTORIES: "histories", &'static str => u64;
+    /// Ended timers, by their kinds and by the places that stand for the times of their ends.
+    ended ENDED: "ended", (&'static str, u128) => Past;
+    /// The kinds of ended timers, by their [names](name) and places.
+    ended_names ENDED_NAMES: "names of ended", (&'static str, u128) => &'static str;
+    /// Bytes that could not be read, by their place, and whether they stood among the buried timers.
+    damaged_rows DAMAGED: "damaged", (bool, u128) => &'static [u8];
+}
+
+fn about(
+    meta: &impl ReadableTable<&'static str, u64>,
+    paused: &impl ReadableTable<&'static str, ()>,
+    histories: &impl ReadableTable<&'static str, u64>,
+    now: Option<Timestamp>,
+) -> Result<About> {
+    let paused = paused.iter()?.map(|entry| Ok(entry?.0.value().to_owned()));
+    let histories = histories.iter()?.map(|entry| {
+        let (kind, age) = entry?;
+        Ok((kind.value().to_owned(), Duration::from_millis(age.value())))
+    });
+    Ok(About {
+        epoch: meta.get("epoch")?.map_or(0, |epoch| epoch.value()),
+        paused: paused.collect::<Result<_>>()?,
+        histories: histories.collect::<Result<_>>()?,
+        now,
+    })
+}
 
 /// Makes the map of timers anew, out of all entries that are whole. The others go to the damaged ones. Returns how many these are.
 pub(super) fn put_in_order(transaction: &WriteTransaction) -> Result<u64> {
@@ -222,6 +241,23 @@ impl RedbTables<'_> {
     fn check_missed<T>(&self, places: &[u128], rows: &[Option<T>]) -> Result<()> {
         let missed = places.iter().zip(rows).filter(|(_, row)| row.is_none());
         missed.map(|(at, _)| *at).try_for_each(|at| runs::check_order(&self.timers, at))
+    }
+
+    /// Writes what has changed beside the timers.
+    pub(super) fn keep_about(&mut self) -> Result<()> {
+        let About { epoch, paused, histories, now: _ } = &self.about;
+        if self.is_about_new {
+            self.meta.insert("epoch", epoch)?;
+            self.paused.retain(|_, ()| false)?;
+            for kind in paused {
+                self.paused.insert(kind.as_str(), ())?;
+            }
+            for (kind, age) in histories {
+                let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+                self.histories.insert(kind.as_str(), age)?;
+            }
+        }
+        Ok(())
     }
 
     /// Moves damaged timers out of the way: those found here, and those found by earlier reads. Returns how many there are.
@@ -287,12 +323,8 @@ macro_rules! lookup {
                 Ok(ReadableTable::get(&self.moved, id.place().to_number())?.map(|due| due.value()))
             }
 
-            fn epoch(&self) -> Result<u64> {
-                Ok(ReadableTable::get(&self.meta, "epoch")?.map_or(0, |epoch| epoch.value()))
-            }
-
-            fn now(&self) -> Option<Timestamp> {
-                self.now
+            fn about(&self) -> &About {
+                &self.about
             }
 
             fn buried_row(&self, id: TimerId) -> Result<Option<Stored>> {
@@ -308,25 +340,6 @@ macro_rules! lookup {
                     TimerId { due_ms, unique }
                 };
                 of_key.map(|entry| Ok(id(entry?.0.value().1))).collect()
-            }
-
-            fn paused(&self) -> Result<Paused> {
-                self.paused.iter()?.map(|entry| Ok(entry?.0.value().to_owned())).collect()
-            }
-
-            fn histories(&self) -> Result<Histories> {
-                let entries = ReadableTable::iter(&self.histories)?;
-                entries
-                    .map(|entry| {
-                        let (kind, age) = entry?;
-                        Ok((kind.value().to_owned(), Duration::from_millis(age.value())))
-                    })
-                    .collect()
-            }
-
-            fn history_of(&self, kind: &str) -> Result<Option<Duration>> {
-                let age = ReadableTable::get(&self.histories, kind)?;
-                Ok(age.map(|age| Duration::from_millis(age.value())))
             }
 
             fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>> {
@@ -448,20 +461,6 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<()> {
-        if is_paused {
-            self.paused.insert(kind, ())?;
-        } else {
-            self.paused.remove(kind)?;
-        }
-        Ok(())
-    }
-
-    fn set_history(&mut self, kind: &str, age: Duration) -> Result<()> {
-        self.histories.insert(kind, u64::try_from(age.as_millis()).unwrap_or(u64::MAX))?;
-        Ok(())
-    }
-
     fn put_ended(&mut self, at: Place, Shown { timer, phase, .. }: &Shown) -> Result<()> {
         let (at, place) = (at.to_number(), timer.timer.place().to_number());
         let attempt = match timer.state {
@@ -491,9 +490,9 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<()> {
-        self.meta.insert("epoch", epoch)?;
-        Ok(())
+    fn about_mut(&mut self) -> &mut About {
+        self.is_about_new = true;
+        &mut self.about
     }
 }
 

@@ -5,25 +5,26 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{BegunBy, Each, Lookup, Tables, shown};
+use super::{About, BegunBy, Each, Lookup, Tables, shown};
 use crate::id::{Place, millis};
 use crate::store::{Filter, Histories, LAST_ENDED, Phase, Shown, Stored, Which};
 
 /// Sets for how long ended timers of a kind are kept.
 pub(crate) fn keep_history<T: Tables>(tables: &mut T, kind: String, age: Duration) -> Result<(), T::Error> {
-    tables.set_history(&kind, age)
+    tables.about_mut().histories.insert(kind, age);
+    Ok(())
 }
 
 /// The same of all kinds for which it was ever set.
 pub(crate) fn histories<L: Lookup>(tables: &L) -> Result<Histories, L::Error> {
-    tables.histories()
+    Ok(tables.about().histories.clone())
 }
 
 /// Deletes ended timers that are older than is kept of their kind. Returns how many.
 pub(crate) fn prune<T: Tables>(tables: &mut T, most: usize) -> Result<usize, T::Error> {
-    let Some(now) = tables.now() else { return Ok(0) };
+    let Some(now) = tables.about().now else { return Ok(0) };
     let mut pruned = 0;
-    for (kind, age) in tables.histories()? {
+    for (kind, age) in histories(tables)? {
         let until = millis(now.checked_sub(age).unwrap_or(Timestamp::MIN));
         while pruned < most
             && let Some((at, old)) =
@@ -43,8 +44,9 @@ pub(super) fn note_ended<T: Tables>(
     begun: Option<BegunBy>,
     phase: Phase,
 ) -> Result<(), T::Error> {
-    let is_kept = tables.history_of(&row.kind)?.is_some_and(|age| !age.is_zero());
-    let (Some(now), true) = (tables.now(), is_kept) else { return Ok(()) };
+    let About { now, histories, .. } = tables.about();
+    let is_kept = histories.get(&row.kind).is_some_and(|age| !age.is_zero());
+    let (Some(now), true) = (*now, is_kept) else { return Ok(()) };
     let mut row = shown(row.clone(), begun);
     row.times.ended = Some(now);
     let mut at = Place { due_ms: millis(now), unique: row.timer.id.unique };
@@ -81,8 +83,8 @@ pub(super) fn pass<'a, L: Lookup>(
     let until = filter.until.map_or(i64::MAX, millis);
     // The next one of each kind.
     let mut heads = Vec::new();
-    for kind in tables.histories()?.into_keys().filter(|kind| filter.wants_kind(kind)) {
-        heads.extend(tables.ended_from(&kind, from)?);
+    for kind in tables.about().histories.keys().filter(|kind| filter.wants_kind(kind)) {
+        heads.extend(tables.ended_from(kind, from)?);
     }
     Ok(Box::new(iter::from_fn(move || {
         let first = (0..heads.len()).min_by_key(|head| heads[*head].0)?;

@@ -6,8 +6,6 @@ mod ended;
 mod reads;
 mod together;
 
-use std::time::Duration;
-
 pub(crate) use acts::{act, pause};
 use ended::note_ended;
 pub(crate) use ended::{histories, keep_history, prune};
@@ -29,6 +27,18 @@ pub(crate) struct BegunBy {
     pub(crate) at: Option<Timestamp>,
 }
 
+/// What a store has beside its timers, and the time of the transaction.
+#[derive(Default)]
+pub(crate) struct About {
+    /// The number of the present owner.
+    pub(crate) epoch: u64,
+    pub(crate) paused: Paused,
+    /// For how long ended timers are kept, of each kind for which that was ever set.
+    pub(crate) histories: Histories,
+    /// The time, if somebody has [given the store a clock](crate::store::Store::set_clock).
+    pub(crate) now: Option<Timestamp>,
+}
+
 /// Look-ups in the maps.
 pub(crate) trait Lookup {
     type Error;
@@ -41,27 +51,20 @@ pub(crate) trait Lookup {
     fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
     /// When a timer is due, if not at the time of its id.
     fn moved(&self, id: TimerId) -> Result<Option<i64>, Self::Error>;
-    /// The number of the present owner.
-    fn epoch(&self) -> Result<u64, Self::Error>;
-    /// The time, if somebody has [given the store a clock](crate::store::Store::set_clock).
-    fn now(&self) -> Option<Timestamp>;
+    /// What the store has beside its timers.
+    fn about(&self) -> &About;
 
     fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Self::Error>;
     /// The buried timers that have this key.
     fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Self::Error>;
-    fn paused(&self) -> Result<Paused, Self::Error>;
 
-    /// For how long ended timers are kept, of each kind for which that was ever set.
-    fn histories(&self) -> Result<Histories, Self::Error>;
-    /// The same of one kind: each end asks.
-    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Self::Error>;
     /// The first ended timer of a kind at this place or after it. A place here is the time of the end, and a number.
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Self::Error>;
     /// The kinds and places of ended timers of this name.
     fn ended_named(&self, which: &Which) -> Result<Vec<(String, Place)>, Self::Error>;
 }
 
-/// The maps and the number of the owner, in one transaction.
+/// The maps, in one transaction.
 pub(crate) trait Tables: Lookup {
     fn put(&mut self, row: &Stored) -> Result<(), Self::Error>;
     fn take(&mut self, at: Place) -> Result<Option<Stored>, Self::Error> {
@@ -92,27 +95,25 @@ pub(crate) trait Tables: Lookup {
     fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Self::Error>;
     fn unbury(&mut self, row: &Stored) -> Result<(), Self::Error>;
 
-    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<(), Self::Error>;
-
-    fn set_history(&mut self, kind: &str, age: Duration) -> Result<(), Self::Error>;
     fn put_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Self::Error>;
     fn take_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Self::Error>;
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), Self::Error>;
+    /// To be changed.
+    fn about_mut(&mut self) -> &mut About;
 }
 
 pub(crate) fn join<T: Tables>(tables: &mut T) -> Result<Owner, T::Error> {
-    let epoch = tables.epoch()? + 1;
-    tables.set_epoch(epoch)?;
-    Ok(Owner { epoch })
+    let about = tables.about_mut();
+    about.epoch += 1;
+    Ok(Owner { epoch: about.epoch })
 }
 
 pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::Error> {
-    if tables.epoch()? != owner.epoch {
+    if tables.about().epoch != owner.epoch {
         return Ok(0);
     }
     // From here on nobody owns the store.
-    tables.set_epoch(owner.epoch + 1)?;
+    tables.about_mut().epoch += 1;
     let begun = tables.begun_by(owner.epoch)?;
     let mut given_back = 0;
     for (at, attempt) in begun {
@@ -133,7 +134,7 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
 
 pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, T::Error> {
     let ToBegin { timers, kinds } = ask;
-    if tables.epoch()? != owner.epoch {
+    if tables.about().epoch != owner.epoch {
         return Ok(vec![Begun::Lost; timers.len()]);
     }
     let mut answers = vec![Begun::Gone; timers.len()];
@@ -151,7 +152,7 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
             }
             let mut row = row;
             let number = row.attempts.saturating_add(1);
-            let mut attempt = BegunBy { epoch: owner.epoch, number, at: tables.now() };
+            let mut attempt = BegunBy { epoch: owner.epoch, number, at: tables.about().now };
             match tables.set_attempt(at, Some(attempt))? {
                 // It is answered again: the first answer was lost.
                 Some(before) if before.epoch == owner.epoch => {
@@ -176,7 +177,7 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
 pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
     let NewTimer { replaces, is_over, .. } = timer;
     let mut new = Stored::from(timer);
-    new.times.made = tables.now();
+    new.times.made = tables.about().now;
     let saved = match holder(tables, &new)? {
         Some(old) if !replaces || is_plain(&old, &new) => Saved::KeyTaken(old.timer.id),
         Some(old) => take_key(tables, old, &new, is_over)?,
@@ -219,7 +220,7 @@ fn holder<T: Tables>(tables: &mut T, new: &Stored) -> Result<Option<Stored>, T::
     let Some(at) = tables.keyed(key)? else { return Ok(None) };
     // The key may lead nowhere, where the timer was damaged.
     let Some(old) = tables.row(at)? else { return Ok(None) };
-    let epoch = tables.epoch()?;
+    let epoch = tables.about().epoch;
     let is_over = old.cancelled && delete_if_over(tables, epoch, &old)?;
     Ok(Some(old).filter(|_| !is_over))
 }
@@ -280,7 +281,7 @@ pub(crate) fn settle<T: Tables>(
     ends: Vec<Ended>,
 ) -> Result<Vec<Settled>, T::Error> {
     // A former owner ends nothing, even if nobody has begun the timer again.
-    if tables.epoch()? != owner.epoch {
+    if tables.about().epoch != owner.epoch {
         return Ok(vec![Settled::Fenced; ends.len()]);
     }
     let mut answers = vec![Settled::Gone; ends.len()];
@@ -346,11 +347,11 @@ fn settle_one<T: Tables>(
         Change::Bury { reason, was_called, next } => {
             row.attempts = attempt.saturating_sub(u32::from(!was_called));
             if was_called {
-                note(&mut row, attempt, reason.clone(), tables.now());
+                note(&mut row, attempt, reason.clone(), tables.about().now);
             }
             let mut buried =
                 Stored { timer: row.timer.id.into(), version: 0, cancelled: false, ..row.clone() };
-            buried.times.buried = tables.now();
+            buried.times.buried = tables.about().now;
             forget(tables, &row)?;
             tables.bury(&buried, &reason)?;
             if let Some(next) = next {
@@ -366,7 +367,7 @@ fn put_back<T: Tables>(tables: &mut T, mut row: Stored, attempt: u32, put: Put) 
     let Put { timer, series, attempts, error } = put;
     if timer.id == row.timer.id {
         if let Some(error) = error {
-            note(&mut row, attempt, error, tables.now());
+            note(&mut row, attempt, error, tables.about().now);
         }
         let from = row.timer.place();
         return place(tables, &Stored { timer, series, attempts, ..row }, Some(from));
@@ -410,7 +411,7 @@ pub(crate) fn reschedule<T: Tables>(tables: &mut T, which: Which, due: Timestamp
     let Some(mut row) = find(tables, &which)? else { return Ok(Move::NotFound) };
     let from = row.timer;
     // One that was cancelled, and runs no more, is not to be due again.
-    let epoch = tables.epoch()?;
+    let epoch = tables.about().epoch;
     if row.cancelled && tables.attempt(from.place())?.is_none_or(|attempt| attempt.epoch != epoch) {
         return Ok(Move::NotFound);
     }
@@ -457,7 +458,7 @@ pub(crate) fn unbury<T: Tables>(
 fn running<T: Tables>(tables: &mut T, row: &mut Stored) -> Result<Option<BegunBy>, T::Error> {
     let at = row.timer.place();
     let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
-    if attempt.epoch == tables.epoch()? {
+    if attempt.epoch == tables.about().epoch {
         return Ok(Some(attempt));
     }
     tables.set_attempt(at, None)?;

@@ -34,7 +34,7 @@ pub(crate) trait ReadTables: Lookup {
 }
 
 pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
-    if tables.epoch()? != owner.epoch {
+    if tables.about().epoch != owner.epoch {
         return Ok(Loaded::lost());
     }
     let until = Place::last_of(ask.until);
@@ -65,9 +65,9 @@ pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<
 
 pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::Error> {
     let Look { filter, sight } = look;
-    let (epoch, paused) = (tables.epoch()?, tables.paused()?);
+    let about = tables.about();
     let show = |row: Stored| {
-        let phase = sight.phase(&row, epoch, &paused);
+        let phase = sight.phase(&row, about.epoch, &about.paused);
         Shown::new(row, phase)
     };
     if let Some(which) = &filter.which {
@@ -133,13 +133,13 @@ const COUNTED: usize = 100_000;
 /// Counts the first timers, by their due times. The others, if there are more, wait, and are taken for like the ones that were
 /// counted and wait.
 pub(crate) fn tally<L: ReadTables>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
-    let (epoch, paused) = (tables.epoch()?, tables.paused()?);
+    let about = tables.about();
     let Counts { stored, begun, buried, .. } = tables.counts()?;
     let (mut tally, mut counted) = (Tally::default(), 0);
     for head in tables.heads(Place::FIRST, false)?.take(COUNTED) {
         let Head { timer, kind } = head?;
         if let Some(row) = tables.row(timer.place())? {
-            let phase = sight.phase(&standing(tables, row)?, epoch, &paused);
+            let phase = sight.phase(&standing(tables, row)?, about.epoch, &about.paused);
             *tally.counts.entry((kind, phase)).or_default() += 1;
         }
         counted += 1;
