@@ -16,7 +16,7 @@ use crate::store::{
     Owner, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
     ToBegin, Which, all_calls,
 };
-use crate::tables::{About, BegunBy, Each, Head, Lookup, ReadTables, Tables, over_maps};
+use crate::tables::{About, BegunBy, Each, Head, Lookup, Tables, over_maps};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -129,6 +129,23 @@ impl Lookup for Maps {
         };
         Ok(self.ended.iter().filter(|(_, ended)| is_it(&ended.timer)).map(|(at, _)| at.clone()).collect())
     }
+
+    fn counts(&self) -> Result<Counts, Infallible> {
+        let [rows, begun, buried] =
+            [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
+        Ok(Counts { stored: rows - begun, begun, buried, is_estimate: false })
+    }
+
+    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, Infallible> {
+        let rows = self.rows.range((Excluded(after), Unbounded)).map(|(_, row)| row);
+        let rows = rows.filter(move |row| row.series.is_some() || !only_series);
+        Ok(Box::new(rows.map(|row| Ok(Head { timer: row.timer, kind: row.kind.clone() }))))
+    }
+
+    fn buried(&self, after: Place) -> Each<'_, Stored, Infallible> {
+        let after = TimerId { due_ms: after.due_ms, unique: after.unique };
+        Ok(Box::new(self.buried.range((Excluded(after), Unbounded)).map(|(_, row)| Ok(row.clone()))))
+    }
 }
 
 impl Tables for Maps {
@@ -183,24 +200,5 @@ impl Tables for Maps {
 
     fn about_mut(&mut self) -> &mut About {
         &mut self.about
-    }
-}
-
-impl ReadTables for Maps {
-    fn counts(&self) -> Result<Counts, Infallible> {
-        let [rows, begun, buried] =
-            [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
-        Ok(Counts { stored: rows - begun, begun, buried, is_estimate: false })
-    }
-
-    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, Infallible> {
-        let rows = self.rows.range((Excluded(after), Unbounded)).map(|(_, row)| row);
-        let rows = rows.filter(move |row| row.series.is_some() || !only_series);
-        Ok(Box::new(rows.map(|row| Ok(Head { timer: row.timer, kind: row.kind.clone() }))))
-    }
-
-    fn buried(&self, after: Place) -> Each<'_, Stored, Infallible> {
-        let after = TimerId { due_ms: after.due_ms, unique: after.unique };
-        Ok(Box::new(self.buried.range((Excluded(after), Unbounded)).map(|(_, row)| Ok(row.clone()))))
     }
 }

@@ -16,7 +16,7 @@ use super::error::is_damage;
 use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, migrate, put_in_order};
 use super::{RedbError, RedbOptions, Result};
 use crate::clock::Clock;
-use crate::error::panic_text;
+use crate::error::{self, panic_text};
 use crate::id::drawn;
 
 pub(super) struct File {
@@ -114,17 +114,12 @@ impl File {
 
     pub(super) fn compact(&self) -> Result<()> {
         self.reopen()?;
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(Open { database, .. }) = &mut *open else { return Err(RedbError::Closed) };
-        let compacted = contained(self.path.as_deref(), || {
+        let compacted = match &mut *self.open.write().unwrap_or_else(PoisonError::into_inner) {
             // Its answer, whether it moved anything, is not needed.
-            database.compact()?;
-            Ok(())
-        });
-        if let (Err(RedbError::Damaged { .. }), Some(_)) = (&compacted, &self.path) {
-            close(open.take());
-        }
-        compacted
+            Some(open) => contained(self.path.as_deref(), || Ok(drop(open.database.compact()?))),
+            None => Err(RedbError::Closed),
+        };
+        self.close_after(compacted)
     }
 
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
@@ -144,9 +139,15 @@ impl File {
                 });
             }
         };
+        self.close_after(result)
+    }
+
+    /// After an error of a file all that follows would fail, also where there is room on the disk again.
+    fn close_after<T>(&self, result: Result<T>) -> Result<T> {
         if let (Err(RedbError::Storage { .. } | RedbError::Damaged { .. }), Some(_)) = (&result, &self.path) {
-            // All that follows would fail, also where there is room on the disk again.
-            close(self.open.write().unwrap_or_else(PoisonError::into_inner).take());
+            let failed = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+            // It may panic as it is closed.
+            error::contained(|| drop(failed));
         }
         result
     }
@@ -175,13 +176,6 @@ fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T>) -> Result
     }
 }
 
-/// A database that has failed may panic as it is closed.
-fn close(open: Option<Open>) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(open))) {
-        drop(panic_text(panic));
-    }
-}
-
 fn builder(options: &RedbOptions) -> Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(options.cache);
@@ -199,9 +193,7 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
         redb::Error::DatabaseAlreadyOpen => {
             RedbError::InUse { path: path.to_owned(), owner: OwnerNote::read(path) }
         }
-        error if is_damage(&error) => {
-            RedbError::Damaged { path: Some(path.to_owned()), what: error.to_string() }
-        }
+        error if is_damage(&error) => error.into(),
         error => RedbError::Open { path: path.to_owned(), error: Arc::new(error) },
     }
 }

@@ -19,7 +19,7 @@ use super::row::{HeadView, RowError};
 use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId, floor_millis, timestamp};
 use crate::store::{Buried, Counts, Near, NewTimer, Phase, Shown, State, Stored, Which};
-use crate::tables::{About, BegunBy, Each, Head, Lookup, ReadTables, Tables, shown};
+use crate::tables::{About, BegunBy, Each, Head, Lookup, Tables, shown};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 4;
@@ -89,6 +89,13 @@ fn note<T>(
 fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8])) -> Option<Stored> {
     let row = note(damaged, (true, id), Stored::from_bytes(id, bytes))?;
     Some(Stored { state: State::Buried(Buried::new(reason)), ..row })
+}
+
+fn head(damaged: &RefCell<Damaged>, at: u128, bytes: &[u8]) -> Option<Head> {
+    let HeadView { due_ms: first_ms, kind, .. } = note(damaged, (false, at), HeadView::read(at, bytes))?;
+    let Place { due_ms, unique } = Place::from_number(at);
+    let timer = Near { due_ms, id: TimerId { due_ms: first_ms, unique } };
+    Some(Head { timer, kind: kind.to_owned() })
 }
 
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
@@ -363,6 +370,64 @@ macro_rules! lookup {
                     })
                     .collect()
             }
+
+            fn counts(&self) -> Result<Counts> {
+                let begun = self.begun.len()?;
+                let (stored, buried) = (self.timers.len()?.saturating_sub(begun), self.buried.len()?);
+                Ok(Counts { stored, begun, buried, is_estimate: false })
+            }
+
+            fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, RedbError> {
+                let mut last = after.to_number();
+                let beyond = (Excluded(last), Unbounded);
+                if only_series {
+                    let series = ReadableTable::range(&self.series, beyond)?;
+                    let heads = series.map(|entry| {
+                        let at = entry?.0.value();
+                        let timer = ReadableTable::get(&self.timers, at)?;
+                        Ok(timer.and_then(|bytes| head(&self.damaged, at, bytes.value())))
+                    });
+                    return Ok(Box::new(heads.filter_map(Result::transpose)));
+                }
+                // A misled range begins too late, and passes timers.
+                runs::check_order(&self.timers, last)?;
+                let timers = ReadableTable::range(&self.timers, beyond)?;
+                let heads = timers.map(move |entry| {
+                    let (at, bytes) = entry?;
+                    if at.value() <= last {
+                        return Err(RedbError::Reordered { path: None });
+                    }
+                    last = at.value();
+                    Ok(head(&self.damaged, last, bytes.value()))
+                });
+                Ok(Box::new(heads.filter_map(Result::transpose)))
+            }
+
+            fn damaged(&self, after: Place) -> Result<Vec<Shown>> {
+                let mut found = Vec::new();
+                for entry in ReadableTable::iter(&self.damaged_rows)? {
+                    let (of, bytes) = entry?;
+                    let at = Place::from_number(of.value().1);
+                    let id = TimerId { due_ms: at.due_ms, unique: at.unique };
+                    let mut shown =
+                        Shown::new(NewTimer::new(id, String::new(), bytes.value()).into(), Phase::Damaged);
+                    shown.damage =
+                        Some("its bytes are not as they were written; the payload is all of them".to_owned());
+                    found.push(shown);
+                }
+                found.retain(|shown| shown.timer.timer.place() > after);
+                found.sort_unstable_by_key(|shown| shown.timer.timer.place());
+                Ok(found)
+            }
+
+            fn buried(&self, after: Place) -> Each<'_, Stored, RedbError> {
+                let buried = ReadableTable::range(&self.buried, (Excluded(after.to_number()), Unbounded))?;
+                let rows = buried.map(|entry| {
+                    let (id, buried) = entry?;
+                    Ok(buried_row(&self.damaged, id.value(), buried.value()))
+                });
+                Ok(Box::new(rows.filter_map(Result::transpose)))
+            }
         })*
     };
 }
@@ -497,75 +562,8 @@ impl Tables for RedbTables<'_> {
 }
 
 impl RedbReads {
-    fn head(&self, at: u128, bytes: &[u8]) -> Option<Head> {
-        let HeadView { due_ms: first_ms, kind, .. } =
-            note(&self.damaged, (false, at), HeadView::read(at, bytes))?;
-        let Place { due_ms, unique } = Place::from_number(at);
-        let timer = Near { due_ms, id: TimerId { due_ms: first_ms, unique } };
-        Some(Head { timer, kind: kind.to_owned() })
-    }
-
     /// The damaged timers among those that were read.
     pub(super) fn damaged(self) -> Damaged {
         self.damaged.into_inner()
-    }
-}
-
-impl ReadTables for RedbReads {
-    fn counts(&self) -> Result<Counts> {
-        let begun = self.begun.len()?;
-        let (stored, buried) = (self.timers.len()?.saturating_sub(begun), self.buried.len()?);
-        Ok(Counts { stored, begun, buried, is_estimate: false })
-    }
-
-    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, RedbError> {
-        let mut last = after.to_number();
-        let beyond = (Excluded(last), Unbounded);
-        if only_series {
-            let series = ReadableTable::range(&self.series, beyond)?;
-            let heads = series.map(|entry| {
-                let at = entry?.0.value();
-                Ok(ReadableTable::get(&self.timers, at)?.and_then(|bytes| self.head(at, bytes.value())))
-            });
-            return Ok(Box::new(heads.filter_map(Result::transpose)));
-        }
-        // A misled range begins too late, and passes timers.
-        runs::check_order(&self.timers, last)?;
-        let timers = ReadableTable::range(&self.timers, beyond)?;
-        let heads = timers.map(move |entry| {
-            let (at, bytes) = entry?;
-            if at.value() <= last {
-                return Err(RedbError::Reordered { path: None });
-            }
-            last = at.value();
-            Ok(self.head(last, bytes.value()))
-        });
-        Ok(Box::new(heads.filter_map(Result::transpose)))
-    }
-
-    fn damaged(&self, after: Place) -> Result<Vec<Shown>> {
-        let mut found = Vec::new();
-        for entry in ReadableTable::iter(&self.damaged_rows)? {
-            let (of, bytes) = entry?;
-            let at = Place::from_number(of.value().1);
-            let id = TimerId { due_ms: at.due_ms, unique: at.unique };
-            let mut shown =
-                Shown::new(NewTimer::new(id, String::new(), bytes.value()).into(), Phase::Damaged);
-            shown.damage =
-                Some("its bytes are not as they were written; the payload is all of them".to_owned());
-            found.push(shown);
-        }
-        found.retain(|shown| shown.timer.timer.place() > after);
-        found.sort_unstable_by_key(|shown| shown.timer.timer.place());
-        Ok(found)
-    }
-
-    fn buried(&self, after: Place) -> Each<'_, Stored, RedbError> {
-        let buried = ReadableTable::range(&self.buried, (Excluded(after.to_number()), Unbounded))?;
-        let rows = buried.map(|entry| {
-            let (id, buried) = entry?;
-            Ok(buried_row(&self.damaged, id.value(), buried.value()))
-        });
-        Ok(Box::new(rows.filter_map(Result::transpose)))
     }
 }

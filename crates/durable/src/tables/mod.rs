@@ -10,7 +10,7 @@ pub(crate) use acts::{act, pause};
 use ended::note_ended;
 pub(crate) use ended::{histories, keep_history, prune};
 use jiff::Timestamp;
-pub(crate) use reads::{Each, Head, ReadTables, load, look, tally};
+pub(crate) use reads::{load, look, tally};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
@@ -39,7 +39,16 @@ pub(crate) struct About {
     pub(crate) now: Option<Timestamp>,
 }
 
-/// Look-ups in the maps.
+/// The part of a timer that a load looks at.
+pub(crate) struct Head {
+    pub(crate) timer: Near,
+    pub(crate) kind: String,
+}
+
+/// One after the other, as they are asked for.
+pub(crate) type Each<'a, T, E> = Result<Box<dyn Iterator<Item = Result<T, E>> + 'a>, E>;
+
+/// The maps, to be read.
 pub(crate) trait Lookup {
     type Error;
 
@@ -62,6 +71,17 @@ pub(crate) trait Lookup {
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Self::Error>;
     /// The kinds and places of ended timers of this name.
     fn ended_named(&self, which: &Which) -> Result<Vec<(String, Place)>, Self::Error>;
+
+    fn counts(&self) -> Result<Counts, Self::Error>;
+    /// The timers after a place, or those of them that are series.
+    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, Self::Error>;
+    /// The buried timers whose ids come after a place.
+    fn buried(&self, after: Place) -> Each<'_, Stored, Self::Error>;
+    /// What was put aside because it could not be read, as far as it can.
+    fn damaged(&self, after: Place) -> Result<Vec<Shown>, Self::Error> {
+        let _ = after;
+        Ok(Vec::new())
+    }
 }
 
 /// The maps, in one transaction.

@@ -1,6 +1,6 @@
 //! Loads, looks and counts: calls that only read.
 
-use super::{Lookup, ended, find_buried, get, standing};
+use super::{Each, Head, Lookup, ended, find_buried, get, standing};
 use crate::id::{Place, millis, timestamp};
 use crate::store::{
     self, Ask, Counts, Cursor, Filter, Loaded, Look, Looked, Near, Owner, Part, Phase, Shown, Sight, Stored,
@@ -10,30 +10,7 @@ use crate::store::{
 /// How many timers of kinds without a handler a load passes for each that it may load.
 const PASSED: usize = 4;
 
-/// The part of a timer that a load looks at.
-pub(crate) struct Head {
-    pub(crate) timer: Near,
-    pub(crate) kind: String,
-}
-
-/// One after the other, as they are asked for.
-pub(crate) type Each<'a, T, E> = Result<Box<dyn Iterator<Item = Result<T, E>> + 'a>, E>;
-
-/// The maps, to be read.
-pub(crate) trait ReadTables: Lookup {
-    fn counts(&self) -> Result<Counts, Self::Error>;
-    /// The timers after a place, or those of them that are series.
-    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, Self::Error>;
-    /// The buried timers whose ids come after a place.
-    fn buried(&self, after: Place) -> Each<'_, Stored, Self::Error>;
-    /// What was put aside because it could not be read, as far as it can.
-    fn damaged(&self, after: Place) -> Result<Vec<Shown>, Self::Error> {
-        let _ = after;
-        Ok(Vec::new())
-    }
-}
-
-pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
+pub(crate) fn load<L: Lookup>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
     if tables.about().epoch != owner.epoch {
         return Ok(Loaded::lost());
     }
@@ -63,7 +40,7 @@ pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<
     Ok(loaded)
 }
 
-pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::Error> {
+pub(crate) fn look<L: Lookup>(tables: &L, look: Look) -> Result<Looked, L::Error> {
     let Look { filter, sight } = look;
     let about = tables.about();
     let show = |row: Stored| {
@@ -93,7 +70,7 @@ pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::E
 
 /// The timers of a part of the store, without those that stand where the filter wants none. Others may be left out too, but not
 /// their places.
-fn pass<'a, L: ReadTables>(
+fn pass<'a, L: Lookup>(
     tables: &'a L,
     filter: &'a Filter,
     part: Part,
@@ -132,7 +109,7 @@ const COUNTED: usize = 100_000;
 
 /// Counts the first timers, by their due times. The others, if there are more, wait, and are taken for like the ones that were
 /// counted and wait.
-pub(crate) fn tally<L: ReadTables>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
+pub(crate) fn tally<L: Lookup>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
     let about = tables.about();
     let Counts { stored, begun, buried, .. } = tables.counts()?;
     let (mut tally, mut counted) = (Tally::default(), 0);
