@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::clock::Clock;
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer,
+    Ask, Begun, Buried, Counts, Effects, Ended, Filter, Histories, Kinds, Loaded, Looked, Move, NewTimer,
     Owner, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
     ToBegin, Which, all_calls,
 };

@@ -10,7 +10,7 @@ use crate::durable::Durable;
 use crate::error::Error;
 use crate::runner::Command;
 use crate::store::{
-    Cursor, Filter, Histories, Listing, Look, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which,
+    Cursor, Filter, Histories, Listing, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which,
 };
 
 /// What is done to timers that a [`Filter`] wants.
@@ -85,8 +85,7 @@ impl Durable {
     /// }
     /// ```
     pub async fn look(&self, filter: Filter) -> Result<Listing, Error> {
-        let look = Look { filter: filter.clone(), sight: self.sight() };
-        let (timers, next) = self.0.store.clone().look(look).await?;
+        let (timers, next) = self.0.store.clone().look(filter.clone(), self.sight()).await?;
         Ok(Listing { timers, next: next.map(|after: Cursor| Filter { after: Some(after), ..filter }) })
     }
 

@@ -15,8 +15,8 @@ use super::convert::{
 use super::{Inner, Result};
 use crate::id::{Place, millis};
 use crate::store::{
-    Cursor, Effects, Filter, Histories, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown,
-    Sight, Stored, Tally,
+    Cursor, Effects, Filter, Histories, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown, Sight,
+    Stored, Tally,
 };
 
 /// What decides about phases, once for a statement.
@@ -128,7 +128,7 @@ impl Inner {
         self.connections.ask(&statement(part, by_key, filter.only_series), &parameters).await
     }
 
-    pub(super) async fn look(&self, Look { filter, .. }: Look) -> Result<Looked> {
+    pub(super) async fn look(&self, filter: Filter, _: Sight) -> Result<Looked> {
         let filter = &filter;
         let mut found = Vec::new();
         if filter.which.is_some() {

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::id::{TimerId, drawn};
 use crate::store::{
-    Ask, Begun, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner,
+    Ask, Begun, Counts, Effects, Ended, Filter, Histories, Kinds, Loaded, Looked, Move, NewTimer, Owner,
     Paused, Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which, all_calls,
 };
 use crate::tables::{Lookup, over_maps};

@@ -269,15 +269,6 @@ pub struct Sight {
     pub kinds: Kinds,
 }
 
-/// A look at timers.
-#[derive(Clone, Debug)]
-pub struct Look {
-    /// Which.
-    pub filter: Filter,
-    /// By what.
-    pub sight: Sight,
-}
-
 /// The timers of a look, and where the next look begins, if there is more.
 pub type Looked = (Vec<Shown>, Option<Cursor>);
 

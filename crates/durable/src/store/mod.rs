@@ -20,8 +20,7 @@ pub use answers::{
     Standing, State, Stored, Taken, Times,
 };
 pub use look::{
-    Cursor, Effects, Filter, Histories, Listing, Look, Looked, Part, Paused, Phase, Picked, Shown, Sight,
-    Tally,
+    Cursor, Effects, Filter, Histories, Listing, Looked, Part, Paused, Phase, Picked, Shown, Sight, Tally,
 };
 pub(crate) use look::{LAST_ENDED, PASSED};
 pub use questions::{
@@ -125,8 +124,7 @@ pub trait Store: Send + Sync + 'static {
             let mut next = Some(Filter::from(page));
             while let Some(filter) = next.take_if(|_| found.len() < most) {
                 let filter = filter.limit(most - found.len());
-                let (timers, end) =
-                    self.look(Look { filter: filter.clone(), sight: Sight::default() }).await?;
+                let (timers, end) = self.look(filter.clone(), Sight::default()).await?;
                 found.extend(
                     timers.into_iter().filter(|shown| shown.damage.is_none()).map(|shown| shown.timer),
                 );
@@ -177,8 +175,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// The runner makes neither this call nor the next two, so a store that only it uses, and that answers [`list`](Self::list)
     /// in a way of its own, does not answer them.
-    fn look(&self, look: Look) -> impl Answers<Looked, Self::Error> {
-        let _ = look;
+    fn look(&self, filter: Filter, sight: Sight) -> impl Answers<Looked, Self::Error> {
+        let _ = (filter, sight);
         std::future::pending()
     }
 
@@ -302,7 +300,7 @@ macro_rules! all_calls {
             of_store overdue(owner: Owner, after: Place, until: Timestamp, kinds: Kinds)
                 -> (Vec<Overdue>, Option<Place>);
             of_store count() -> Counts;
-            read look(look: Look) -> Looked;
+            read look(filter: Filter, sight: Sight) -> Looked;
             read tally(sight: Sight) -> Tally;
             write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
             write pause(change: Option<(String, bool)>) -> Paused;

@@ -3,8 +3,7 @@
 use super::{Each, Head, Lookup, ended, find_buried, get, standing};
 use crate::id::{Place, millis, timestamp};
 use crate::store::{
-    self, Ask, Counts, Cursor, Filter, Loaded, Look, Looked, Near, Owner, Part, Phase, Shown, Sight, Stored,
-    Tally,
+    self, Ask, Counts, Cursor, Filter, Loaded, Looked, Near, Owner, Part, Phase, Shown, Sight, Stored, Tally,
 };
 
 /// How many timers of kinds without a handler a load passes for each that it may load.
@@ -40,8 +39,7 @@ pub(crate) fn load<L: Lookup>(tables: &L, owner: Owner, ask: Ask) -> Result<Load
     Ok(loaded)
 }
 
-pub(crate) fn look<L: Lookup>(tables: &L, look: Look) -> Result<Looked, L::Error> {
-    let Look { filter, sight } = look;
+pub(crate) fn look<L: Lookup>(tables: &L, filter: Filter, sight: Sight) -> Result<Looked, L::Error> {
     let about = tables.about();
     let show = |row: Stored| {
         let phase = sight.phase(&row, about.epoch, &about.paused);
