@@ -71,7 +71,7 @@ struct Maps {
     attempts: BTreeMap<Place, BegunBy>,
     keyed: BTreeMap<String, Place>,
     moved: BTreeMap<TimerId, i64>,
-    buried: BTreeMap<TimerId, Stored>,
+    buried: BTreeMap<Place, Stored>,
     ended: BTreeMap<(String, Place), Shown>,
     about: About,
     clock: Option<Arc<dyn Clock>>,
@@ -109,7 +109,7 @@ impl Lookup for Maps {
     }
 
     fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Infallible> {
-        Ok(self.buried.get(&id).cloned())
+        Ok(self.buried.get(&id.place()).cloned())
     }
 
     fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Infallible> {
@@ -143,7 +143,6 @@ impl Lookup for Maps {
     }
 
     fn buried(&self, after: Place) -> Each<'_, Stored, Infallible> {
-        let after = TimerId { due_ms: after.due_ms, unique: after.unique };
         Ok(Box::new(self.buried.range((Excluded(after), Unbounded)).map(|(_, row)| Ok(row.clone()))))
     }
 }
@@ -179,12 +178,12 @@ impl Tables for Maps {
 
     fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Infallible> {
         let state = State::Buried(Buried::new(reason));
-        self.buried.insert(row.timer.id, Stored { state, ..row.clone() });
+        self.buried.insert(row.timer.id.place(), Stored { state, ..row.clone() });
         Ok(())
     }
 
     fn unbury(&mut self, row: &Stored) -> Result<(), Infallible> {
-        self.buried.remove(&row.timer.id);
+        self.buried.remove(&row.timer.id.place());
         Ok(())
     }
 

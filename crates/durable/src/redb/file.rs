@@ -77,15 +77,11 @@ impl File {
         clock.map(|clock| clock.now())
     }
 
-    /// Works in one transaction, which is durable when this returns.
-    pub(super) fn write<T>(&self, work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>) -> Result<T> {
-        self.write_and_keep_damaged(work, Damaged::new())
-    }
-
-    fn write_and_keep_damaged<T>(
+    /// Works in one transaction, which is durable when this returns. Damaged timers that reads have found are put aside in it.
+    pub(super) fn write<T>(
         &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>,
         found: Damaged,
+        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>,
     ) -> Result<T> {
         self.with(|database| {
             let transaction = begin(database)?;
@@ -107,7 +103,7 @@ impl File {
             Ok((work(&reads)?, reads.damaged()))
         })?;
         if !damaged.is_empty() {
-            self.write_and_keep_damaged(|_| Ok(()), damaged)?;
+            self.write(damaged, |_| Ok(()))?;
         }
         Ok(read)
     }

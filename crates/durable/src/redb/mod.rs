@@ -29,7 +29,7 @@ use crate::store::{
 use crate::tables::{Lookup, over_maps};
 pub use error::RedbError;
 use file::File;
-use tables::{RedbReads, RedbTables};
+use tables::{Damaged, RedbReads, RedbTables};
 
 type Result<T, E = RedbError> = std::result::Result<T, E>;
 
@@ -231,7 +231,7 @@ fn commit(writes: &Receiver<Call>) {
         let file = Arc::clone(&first.file);
         let calls = iter::once(first).chain(writes.try_iter().take(CALLS - 1));
         let (works, replies): (Vec<_>, Vec<_>) = calls.map(|call| (call.work, call.reply)).unzip();
-        let done = file.write(|tables| works.into_iter().try_for_each(|work| work(tables)));
+        let done = file.write(Damaged::new(), |tables| works.into_iter().try_for_each(|work| work(tables)));
         // Before the answers: after them, a caller may drop the store and open the file again at once.
         drop(file);
         for reply in replies {

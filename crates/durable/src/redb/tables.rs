@@ -272,23 +272,16 @@ impl RedbTables<'_> {
         let mut count = 0;
         for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
             // Since it was read, it may have been deleted or written again.
-            let bytes = if is_buried {
-                let buried = self.buried.get(at)?.map(|buried| buried.value().1.to_vec());
-                buried.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
+            let there = if is_buried {
+                self.buried.get(at)?.map(|buried| buried.value().1.to_vec())
             } else {
-                let timer = self.timers.get(at)?.map(|timer| timer.value().to_vec());
-                timer.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
+                self.timers.get(at)?.map(|timer| timer.value().to_vec())
             };
-            let Some(bytes) = bytes else {
-                // Another call has moved it, or it is there and a look-up does not find it.
-                if !is_buried
-                    && self.timers.get(at)?.is_none()
-                    && self.damaged_rows.get((is_buried, at))?.is_none()
-                {
-                    return Err(RedbError::Reordered { path: None });
-                }
-                continue;
-            };
+            // Another call has moved it, or it is there and a look-up does not find it.
+            if !is_buried && there.is_none() && self.damaged_rows.get((is_buried, at))?.is_none() {
+                return Err(RedbError::Reordered { path: None });
+            }
+            let Some(bytes) = there.filter(|bytes| Stored::from_bytes(at, bytes).is_err()) else { continue };
             self.damaged_rows.insert((is_buried, at), bytes.as_slice())?;
             if is_buried {
                 self.buried.remove(at)?;
@@ -342,11 +335,7 @@ macro_rules! lookup {
 
             fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>> {
                 let of_key = ReadableTable::range(&self.buried_keys, (key, 0)..=(key, u128::MAX))?;
-                let id = |id| {
-                    let Place { due_ms, unique } = Place::from_number(id);
-                    TimerId { due_ms, unique }
-                };
-                of_key.map(|entry| Ok(id(entry?.0.value().1))).collect()
+                of_key.map(|entry| Ok(TimerId::from_bytes(entry?.0.value().1.to_be_bytes()))).collect()
             }
 
             fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>> {
@@ -407,8 +396,7 @@ macro_rules! lookup {
                 let mut found = Vec::new();
                 for entry in ReadableTable::iter(&self.damaged_rows)? {
                     let (of, bytes) = entry?;
-                    let at = Place::from_number(of.value().1);
-                    let id = TimerId { due_ms: at.due_ms, unique: at.unique };
+                    let id = TimerId::from_bytes(of.value().1.to_be_bytes());
                     let mut shown =
                         Shown::new(NewTimer::new(id, String::new(), bytes.value()).into(), Phase::Damaged);
                     shown.damage =
