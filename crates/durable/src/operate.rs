@@ -163,7 +163,7 @@ impl Durable {
                     && (is_due
                         || due.is_some_and(|due| Near::new(shown.timer.timer.id(), due) == shown.timer.timer))
         };
-        let (mut acted, limit) = (Acted::default(), filter.limit);
+        let (mut acted, limit) = (Acted::default(), filter.most());
         let mut left = limit;
         acted.next = Some(filter);
         while let Some(filter) = acted.next.take_if(|_| left > 0) {

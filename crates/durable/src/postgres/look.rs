@@ -150,10 +150,10 @@ impl Inner {
             start.part = Part::Standing;
         }
         let mut next = Some(start);
-        while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.limit) {
+        while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.most()) {
             // Those that are damaged stand among the others.
             let limit =
-                if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.limit - found.len() };
+                if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.most() - found.len() };
             let limit = limit.min(PASSED.into());
             let rows = self.page(filter, part, after, limit).await?;
             let mut ends_at = (rows.len() == limit).then_some(after);

@@ -105,7 +105,7 @@ impl FromStr for Phase {
 /// let dead = Filter::new().phase(Phase::Buried).kind("cancel-order").limit(20);
 /// let of_customer = Filter::new().key_prefix("customer-7/");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it does nothing by itself"]
 pub struct Filter {
     pub(crate) which: Option<Which>,
@@ -117,25 +117,8 @@ pub struct Filter {
     pub(crate) only_series: bool,
     /// Only those in this part of a store.
     pub(crate) part: Option<Part>,
-    pub(crate) limit: usize,
+    limit: Option<usize>,
     pub(crate) after: Option<Cursor>,
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Self {
-            which: None,
-            phase: None,
-            kind: None,
-            key_prefix: None,
-            from: None,
-            until: None,
-            only_series: false,
-            part: None,
-            limit: 100,
-            after: None,
-        }
-    }
 }
 
 impl Filter {
@@ -152,7 +135,7 @@ impl Filter {
 
     /// The timer of this id or key, buried ones of the key, and the last hundred that have ended.
     pub fn only(which: impl Into<Which>) -> Self {
-        Self { which: Some(which.into()), limit: usize::MAX, ..Self::default() }
+        Self { which: Some(which.into()), limit: Some(usize::MAX), ..Self::default() }
     }
 
     /// Those in this phase.
@@ -187,8 +170,12 @@ impl Filter {
 
     /// So many at the most. A page has 100 unless this is set.
     pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
+        self.limit = Some(limit);
         self
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.limit.unwrap_or(100)
     }
 
     /// The part of the store in which a look begins, and the place after which it does.
@@ -234,7 +221,7 @@ impl From<Page> for Filter {
     fn from(Page { buried, kind, only_series, after, limit }: Page) -> Self {
         let part = if buried { Part::Buried } else { Part::Standing };
         let after = Some(Cursor { part, after });
-        Self { kind, only_series, part: Some(part), limit, after, ..Self::default() }
+        Self { kind, only_series, part: Some(part), limit: Some(limit), after, ..Self::default() }
     }
 }
 

@@ -52,12 +52,12 @@ pub(crate) fn look<L: Lookup>(tables: &L, filter: Filter, sight: Sight) -> Resul
     }
     let (mut found, mut passed) = (Vec::new(), 0);
     let mut next = Some(filter.start());
-    while let Some(Cursor { part, after }) = next.filter(|_| filter.limit > 0) {
+    while let Some(Cursor { part, after }) = next.filter(|_| filter.most() > 0) {
         for shown in pass(tables, &filter, part, after, &show)? {
             let (at, shown) = shown?;
             passed += 1;
             found.extend(shown.filter(|shown| filter.wants(shown)));
-            if found.len() == filter.limit || passed == store::PASSED {
+            if found.len() == filter.most() || passed == store::PASSED {
                 return Ok((found, Some(Cursor { part, after: at })));
             }
         }
