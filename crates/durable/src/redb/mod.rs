@@ -26,7 +26,7 @@ use crate::store::{
     Ask, Begun, Counts, Effects, Ended, Filter, Histories, Kinds, Loaded, Looked, Move, NewTimer, Owner,
     Paused, Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which, all_calls,
 };
-use crate::tables::{Lookup, over_maps};
+use crate::tables::over_maps;
 pub use error::RedbError;
 use file::File;
 use tables::{Damaged, RedbReads, RedbTables};

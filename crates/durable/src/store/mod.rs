@@ -284,10 +284,10 @@ macro_rules! all_calls {
     ($then:ident $($before:tt)*) => {
         $then! {
             $($before)*
-            of_store join(lease: Duration, kinds: Kinds) -> Owner;
+            write join(lease: Duration, kinds: Kinds) -> Owner;
             write leave(owner: Owner) -> u64;
             of_store renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
-            of_store save(timers: Vec<NewTimer>) -> Vec<Saved>;
+            write save(timers: Vec<NewTimer>) -> Vec<Saved>;
             read load(owner: Owner, ask: Ask) -> Loaded;
             write begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
             write settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
@@ -299,7 +299,7 @@ macro_rules! all_calls {
             of_store series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
             of_store overdue(owner: Owner, after: Place, until: Timestamp, kinds: Kinds)
                 -> (Vec<Overdue>, Option<Place>);
-            of_store count() -> Counts;
+            read count() -> Counts;
             read look(filter: Filter, sight: Sight) -> Looked;
             read tally(sight: Sight) -> Tally;
             write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;

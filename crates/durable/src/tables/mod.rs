@@ -6,17 +6,19 @@ mod ended;
 mod reads;
 mod together;
 
+use std::time::Duration;
+
 pub(crate) use acts::{act, pause};
 use ended::note_ended;
 pub(crate) use ended::{histories, keep_history, prune};
 use jiff::Timestamp;
-pub(crate) use reads::{load, look, tally};
+pub(crate) use reads::{count, load, look, tally};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Change, Ended, Failure, Histories, Move, Near, NewTimer, Owner, Paused, Phase, Put, Removal,
-    Saved, Settled, Shown, State, Stored, Taken, ToBegin, Which,
+    Begun, Change, Counts, Ended, Failure, Histories, Kinds, Move, Near, NewTimer, Owner, Paused, Phase, Put,
+    Removal, Saved, Settled, Shown, State, Stored, Taken, ToBegin, Which,
 };
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
@@ -122,7 +124,8 @@ pub(crate) trait Tables: Lookup {
     fn about_mut(&mut self) -> &mut About;
 }
 
-pub(crate) fn join<T: Tables>(tables: &mut T) -> Result<Owner, T::Error> {
+/// A store with one owner at a time needs no lease, and whoever has it has the handlers.
+pub(crate) fn join<T: Tables>(tables: &mut T, _: Duration, _: Kinds) -> Result<Owner, T::Error> {
     let about = tables.about_mut();
     about.epoch += 1;
     Ok(Owner { epoch: about.epoch })
@@ -194,7 +197,11 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
     Ok(answers)
 }
 
-pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
+pub(crate) fn save<T: Tables>(tables: &mut T, timers: Vec<NewTimer>) -> Result<Vec<Saved>, T::Error> {
+    timers.into_iter().map(|timer| save_one(tables, timer)).collect()
+}
+
+fn save_one<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
     let NewTimer { replaces, is_over, .. } = timer;
     let mut new = Stored::from(timer);
     new.times.made = tables.about().now;
@@ -562,21 +569,6 @@ fn find_buried<L: Lookup>(tables: &L, which: &Which) -> Result<Vec<Stored>, L::E
 macro_rules! over_maps {
     ($($way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
         $($crate::tables::over_maps! { @ $way $call($($name: $type),*) -> $answer })*
-
-        async fn join(&self, _lease: Duration, _kinds: Kinds) -> Result<Owner, Self::Error> {
-            self.write(|tables| $crate::tables::join(tables)).await
-        }
-
-        async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, Self::Error> {
-            self.write(move |tables| {
-                timers.into_iter().map(|timer| $crate::tables::save(tables, timer)).collect()
-            })
-            .await
-        }
-
-        async fn count(&self) -> Result<Counts, Self::Error> {
-            self.read(|tables| tables.counts()).await
-        }
     };
     (@ of_store $($call:tt)*) => {};
     (@ by_look $($call:tt)*) => {};

@@ -102,6 +102,10 @@ fn pass<'a, L: Lookup>(
     })
 }
 
+pub(crate) fn count<L: Lookup>(tables: &L) -> Result<Counts, L::Error> {
+    tables.counts()
+}
+
 /// Up to so many timers are counted one by one.
 const COUNTED: usize = 100_000;
 
