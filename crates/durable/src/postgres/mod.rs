@@ -38,8 +38,8 @@ use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
     Ask, Begun, Counts, Effects, Ended, Filter, Hint, Histories, Kinds, Loaded, Looked, Move, Near, NewTimer,
-    Overdue, Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken,
-    Tally, ToBegin, Which, all_calls,
+    Overdue, Owner, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
+    ToBegin, Which, all_calls,
 };
 use connections::Connections;
 pub use error::PostgresError;

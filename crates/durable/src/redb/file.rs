@@ -111,8 +111,11 @@ impl File {
     pub(super) fn compact(&self) -> Result<()> {
         self.reopen()?;
         let compacted = match &mut *self.open.write().unwrap_or_else(PoisonError::into_inner) {
-            // Its answer, whether it moved anything, is not needed.
-            Some(open) => contained(self.path.as_deref(), || Ok(drop(open.database.compact()?))),
+            Some(open) => contained(self.path.as_deref(), || {
+                // Its answer, whether it moved anything, is not needed.
+                open.database.compact()?;
+                Ok(())
+            }),
             None => Err(RedbError::Closed),
         };
         self.close_after(compacted)

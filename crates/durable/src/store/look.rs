@@ -117,7 +117,7 @@ pub struct Filter {
     pub(crate) only_series: bool,
     /// Only those in this part of a store.
     pub(crate) part: Option<Part>,
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     pub(crate) after: Option<Cursor>,
 }
 
@@ -178,6 +178,12 @@ impl Filter {
         self.limit.unwrap_or(100)
     }
 
+    pub(crate) fn of_page(Page { buried, kind, only_series, after, limit }: Page) -> Self {
+        let part = if buried { Part::Buried } else { Part::Standing };
+        let after = Some(Cursor { part, after });
+        Self { kind, only_series, part: Some(part), limit: Some(limit), after, ..Self::default() }
+    }
+
     /// The part of the store in which a look begins, and the place after which it does.
     pub(crate) fn start(&self) -> Cursor {
         let part = self.part.unwrap_or(match self.phase {
@@ -214,14 +220,6 @@ impl Filter {
             && self.key_prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
             && self.from.is_none_or(|from| at >= millis(from))
             && self.until.is_none_or(|until| at < millis(until))
-    }
-}
-
-impl From<Page> for Filter {
-    fn from(Page { buried, kind, only_series, after, limit }: Page) -> Self {
-        let part = if buried { Part::Buried } else { Part::Standing };
-        let after = Some(Cursor { part, after });
-        Self { kind, only_series, part: Some(part), limit: Some(limit), after, ..Self::default() }
     }
 }
 

@@ -121,7 +121,7 @@ pub trait Store: Send + Sync + 'static {
     fn list(&self, page: Page) -> impl Answers<Vec<Stored>, Self::Error> {
         async move {
             let (mut found, most) = (Vec::new(), page.limit);
-            let mut next = Some(Filter::from(page));
+            let mut next = Some(Filter::of_page(page));
             while let Some(filter) = next.take_if(|_| found.len() < most) {
                 let filter = filter.limit(most - found.len());
                 let (timers, end) = self.look(filter.clone(), Sight::default()).await?;

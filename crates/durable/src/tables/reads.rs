@@ -3,7 +3,7 @@
 use super::{Each, Head, Lookup, ended, find_buried, get, standing};
 use crate::id::{Place, millis, timestamp};
 use crate::store::{
-    self, Ask, Counts, Cursor, Filter, Loaded, Looked, Near, Owner, Part, Phase, Shown, Sight, Stored, Tally,
+    self, Ask, Counts, Cursor, Filter, Loaded, Looked, Owner, Part, Phase, Shown, Sight, Stored, Tally,
 };
 
 /// How many timers of kinds without a handler a load passes for each that it may load.
