@@ -203,10 +203,12 @@ struct Threads {
     others: Sender<Box<dyn FnOnce() + Send>>,
 }
 
+type Work = Box<dyn FnOnce(&mut RedbTables<'_>) -> Result<()> + Send>;
+
 /// A call that writes.
 struct Call {
     file: Arc<File>,
-    work: Box<dyn FnOnce(&mut RedbTables<'_>) -> Result<()> + Send>,
+    work: Work,
     /// The transaction is durable, or it failed with this error, and nothing of it was done.
     reply: oneshot::Sender<Result<()>>,
 }
