@@ -15,10 +15,10 @@ use redb::{
     WriteTransaction,
 };
 
-use super::row::{HeadView, RowError};
+use super::row::RowError;
 use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId, floor_millis, timestamp};
-use crate::store::{Buried, Counts, Near, NewTimer, Phase, Shown, State, Stored, Which};
+use crate::store::{Buried, Counts, NewTimer, Phase, Shown, State, Stored, Which};
 use crate::tables::{About, BegunBy, Each, Head, Lookup, Tables, shown};
 
 /// The newest format of a file that this version knows, and the one that it writes.
@@ -92,10 +92,8 @@ fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8
 }
 
 fn head(damaged: &RefCell<Damaged>, at: u128, bytes: &[u8]) -> Option<Head> {
-    let HeadView { due_ms: first_ms, kind, .. } = note(damaged, (false, at), HeadView::read(at, bytes))?;
-    let Place { due_ms, unique } = Place::from_number(at);
-    let timer = Near { due_ms, id: TimerId { due_ms: first_ms, unique } };
-    Some(Head { timer, kind: kind.to_owned() })
+    let (Stored { timer, kind, .. }, _) = note(damaged, (false, at), Stored::beginning(at, bytes))?;
+    Some(Head { timer, kind })
 }
 
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
@@ -200,7 +198,7 @@ pub(super) fn put_in_order(transaction: &WriteTransaction) -> Result<u64> {
         // From one end to the other no key is looked up, so none is missed.
         for entry in transaction.open_table(TIMERS)?.iter()? {
             let (at, bytes) = entry?;
-            if HeadView::read(at.value(), bytes.value()).is_ok() {
+            if Stored::beginning(at.value(), bytes.value()).is_ok() {
                 ordered.insert(at.value(), bytes.value())?;
             } else {
                 damaged.insert((false, at.value()), bytes.value())?;
