@@ -166,14 +166,13 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
         let rows = tables.rows(&places)?;
         for ((index, at), row) in together.into_iter().zip(places).zip(rows) {
             let id = timers[index].id;
-            let Some(row) = row.filter(|row| row.timer.id == id && kinds.contains(&row.kind)) else {
+            let Some(mut row) = row.filter(|row| row.timer.id == id && kinds.contains(&row.kind)) else {
                 continue;
             };
             if row.cancelled && delete_if_over(tables, owner.epoch, &row)? {
                 answers[index] = Begun::Cancelled;
                 continue;
             }
-            let mut row = row;
             let number = row.attempts.saturating_add(1);
             let mut attempt = BegunBy { epoch: owner.epoch, number, at: tables.about().now };
             match tables.set_attempt(at, Some(attempt))? {

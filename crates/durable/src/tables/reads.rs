@@ -66,8 +66,7 @@ pub(crate) fn look<L: Lookup>(tables: &L, filter: Filter, sight: Sight) -> Resul
     Ok((found, next))
 }
 
-/// The timers of a part of the store, without those that stand where the filter wants none. Others may be left out too, but not
-/// their places.
+/// The places of a part of the store after this one, each with its timer, unless the filter does not want its kind.
 fn pass<'a, L: Lookup>(
     tables: &'a L,
     filter: &'a Filter,
