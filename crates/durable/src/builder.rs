@@ -68,7 +68,7 @@ impl Builder {
             twice: None,
             clock: None,
             settings,
-            outside: Far::none(),
+            outside: Far::new(None, Duration::ZERO),
         }
     }
 

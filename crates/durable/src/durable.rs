@@ -165,6 +165,8 @@ impl Durable {
     /// The timers of a page. They are either the stored and begun timers, in the order of their due times, or the
     /// [buried](crate::store::Buried) timers.
     ///
+    /// The store is asked for 2,500 timers at a time, so a longer page is not of one moment.
+    ///
     /// # Cancel safety
     /// It only reads, and can be called again.
     ///

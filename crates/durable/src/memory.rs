@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,11 +12,11 @@ use jiff::Timestamp;
 use crate::clock::Clock;
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer,
-    Owner, Page, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
+    Ask, Begun, Buried, Counts, Effects, Ended, Filter, Histories, Kinds, Loaded, Looked, Move, NewTimer,
+    Owner, Paused, Picked, Removal, Saved, Settled, Shown, Sight, State, Store, Stored, Taken, Tally,
     ToBegin, Which, all_calls,
 };
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables, over_maps};
+use crate::tables::{About, BegunBy, Each, Head, Lookup, Tables, over_maps};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -38,7 +37,9 @@ impl MemoryStore {
     }
 
     async fn write<T>(&self, work: impl FnOnce(&mut Maps) -> Result<T, Infallible>) -> Result<T, Infallible> {
-        work(&mut self.maps())
+        let mut maps = self.maps();
+        maps.about.now = maps.clock.as_ref().map(|clock| clock.now());
+        work(&mut maps)
     }
 
     /// A panic under the lock is a fault of this crate, and leaves no half of a change that was not there before.
@@ -63,18 +64,16 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-/// The five maps, and the number of the owner.
+/// The five maps, and more.
 #[derive(Default)]
 struct Maps {
     rows: BTreeMap<Place, Stored>,
     attempts: BTreeMap<Place, BegunBy>,
     keyed: BTreeMap<String, Place>,
     moved: BTreeMap<TimerId, i64>,
-    buried: BTreeMap<TimerId, Stored>,
-    paused: Paused,
-    histories: Histories,
+    buried: BTreeMap<Place, Stored>,
     ended: BTreeMap<(String, Place), Shown>,
-    epoch: u64,
+    about: About,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -105,33 +104,17 @@ impl Lookup for Maps {
         Ok(self.moved.get(&id).copied())
     }
 
-    fn epoch(&self) -> Result<u64, Infallible> {
-        Ok(self.epoch)
-    }
-
-    fn now(&self) -> Option<Timestamp> {
-        self.clock.as_ref().map(|clock| clock.now())
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Infallible> {
-        Ok(self.buried.get(&id).cloned())
+        Ok(self.buried.get(&id.place()).cloned())
     }
 
     fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Infallible> {
         let of_key = |row: &&Stored| row.key.as_deref() == Some(key);
         Ok(self.buried.values().filter(of_key).map(|row| row.timer.id).collect())
-    }
-
-    fn paused(&self) -> Result<Paused, Infallible> {
-        Ok(self.paused.clone())
-    }
-
-    fn histories(&self) -> Result<Histories, Infallible> {
-        Ok(self.histories.clone())
-    }
-
-    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Infallible> {
-        Ok(self.histories.get(kind).copied())
     }
 
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Infallible> {
@@ -145,6 +128,22 @@ impl Lookup for Maps {
             Which::Key(key) => timer.key.as_ref() == Some(key),
         };
         Ok(self.ended.iter().filter(|(_, ended)| is_it(&ended.timer)).map(|(at, _)| at.clone()).collect())
+    }
+
+    fn counts(&self) -> Result<Counts, Infallible> {
+        let [rows, begun, buried] =
+            [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
+        Ok(Counts { stored: rows - begun, begun, buried, is_estimate: false })
+    }
+
+    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, Infallible> {
+        let rows = self.rows.range((Excluded(after), Unbounded)).map(|(_, row)| row);
+        let rows = rows.filter(move |row| row.series.is_some() || !only_series);
+        Ok(Box::new(rows.map(|row| Ok(Head { timer: row.timer, kind: row.kind.clone() }))))
+    }
+
+    fn buried(&self, after: Place) -> Each<'_, Stored, Infallible> {
+        Ok(Box::new(self.buried.range((Excluded(after), Unbounded)).map(|(_, row)| Ok(row.clone()))))
     }
 }
 
@@ -179,26 +178,12 @@ impl Tables for Maps {
 
     fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Infallible> {
         let state = State::Buried(Buried::new(reason));
-        self.buried.insert(row.timer.id, Stored { state, ..row.clone() });
+        self.buried.insert(row.timer.id.place(), Stored { state, ..row.clone() });
         Ok(())
     }
 
     fn unbury(&mut self, row: &Stored) -> Result<(), Infallible> {
-        self.buried.remove(&row.timer.id);
-        Ok(())
-    }
-
-    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<(), Infallible> {
-        if is_paused {
-            self.paused.insert(kind.to_owned());
-        } else {
-            self.paused.remove(kind);
-        }
-        Ok(())
-    }
-
-    fn set_history(&mut self, kind: &str, age: Duration) -> Result<(), Infallible> {
-        self.histories.insert(kind.to_owned(), age);
+        self.buried.remove(&row.timer.id.place());
         Ok(())
     }
 
@@ -212,41 +197,7 @@ impl Tables for Maps {
         Ok(())
     }
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), Infallible> {
-        self.epoch = epoch;
-        Ok(())
-    }
-}
-
-impl ReadTables for Maps {
-    fn counts(&self) -> Result<Counts, Infallible> {
-        let [rows, begun, buried] =
-            [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
-        Ok(Counts { stored: rows - begun, begun, buried, is_estimate: false })
-    }
-
-    fn heads(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {
-        for (&at, row) in self.rows.range((Excluded(after), Unbounded)) {
-            if show(at, Head { id: row.timer.id, kind: &row.kind })?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn series(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {
-        self.heads(after, &mut |at, head| {
-            let is_series = self.rows.get(&at).is_some_and(|row| row.series.is_some());
-            if is_series { show(at, head) } else { Ok(ControlFlow::Continue(())) }
-        })
-    }
-
-    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Infallible> {
-        for (_, row) in self.buried.range((Excluded(after), Unbounded)) {
-            if show(row.clone()).is_break() {
-                break;
-            }
-        }
-        Ok(())
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
     }
 }

@@ -10,7 +10,7 @@ use crate::durable::Durable;
 use crate::error::Error;
 use crate::runner::Command;
 use crate::store::{
-    Cursor, Filter, Histories, Listing, Look, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which,
+    Cursor, Filter, Histories, Listing, Near, Paused, Phase, Picked, Shown, Sight, Tally, Which,
 };
 
 /// What is done to timers that a [`Filter`] wants.
@@ -85,8 +85,7 @@ impl Durable {
     /// }
     /// ```
     pub async fn look(&self, filter: Filter) -> Result<Listing, Error> {
-        let look = Look { filter: filter.clone(), sight: self.sight() };
-        let (timers, next) = self.0.store.clone().look(look).await?;
+        let (timers, next) = self.0.store.clone().look(filter.clone(), self.sight()).await?;
         Ok(Listing { timers, next: next.map(|after: Cursor| Filter { after: Some(after), ..filter }) })
     }
 
@@ -164,7 +163,8 @@ impl Durable {
                     && (is_due
                         || due.is_some_and(|due| Near::new(shown.timer.timer.id(), due) == shown.timer.timer))
         };
-        let (mut acted, limit) = (Acted::default(), filter.limit);
+        let tell = |command| drop(self.0.runner.send(command));
+        let (mut acted, limit) = (Acted::default(), filter.most());
         let mut left = limit;
         acted.next = Some(filter);
         while let Some(filter) = acted.next.take_if(|_| left > 0) {
@@ -176,28 +176,19 @@ impl Durable {
                 .map(|shown| Picked { id: shown.timer.timer.id(), number: self.unique(now, "") })
                 .collect();
             left -= picked.len();
-            if !picked.is_empty() {
-                self.act_once(picked, due, &mut acted).await?;
+            if picked.is_empty() {
+                continue;
             }
+            let effects =
+                self.0.store.clone().act(picked, due).await.inspect_err(|_| tell(Command::LoadAnew))?;
+            acted.done += (effects.gone.len() + effects.stored.len()) as u64;
+            acted.running += effects.running;
+            acted.key_taken += effects.key_taken;
+            acted.locked += effects.locked;
+            effects.gone.into_iter().for_each(|near| tell(Command::Removed(near)));
+            tell(Command::Saved(effects.stored));
         }
         Ok(acted)
-    }
-
-    async fn act_once(
-        &self,
-        picked: Vec<Picked>,
-        due: Option<Timestamp>,
-        acted: &mut Acted,
-    ) -> Result<(), Error> {
-        let tell = |command| drop(self.0.runner.send(command));
-        let effects = self.0.store.clone().act(picked, due).await.inspect_err(|_| tell(Command::LoadAnew))?;
-        acted.done += (effects.gone.len() + effects.stored.len()) as u64;
-        acted.running += effects.running;
-        acted.key_taken += effects.key_taken;
-        acted.locked += effects.locked;
-        effects.gone.into_iter().for_each(|near| tell(Command::Removed(near)));
-        tell(Command::Saved(effects.stored));
-        Ok(())
     }
 
     /// Pauses a kind: no instance begins timers of it any more, until it is [resumed](Self::resume). Attempts that have begun go on.

@@ -75,10 +75,6 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    pub(crate) fn none() -> Self {
-        Self::new(None, Duration::ZERO)
-    }
-
     pub(crate) fn new(outside: Option<Arc<dyn Outside>>, scan: Duration) -> Self {
         let scan_ms = i64::try_from(scan.as_millis()).unwrap_or(i64::MAX);
         Self { outside, scan_ms, scanned: (i64::MIN, i64::MIN), hinted: i64::MIN, far: Vec::new() }

@@ -55,10 +55,15 @@ impl Idle {
 impl fmt::Display for Idle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { count, renewal, poll } = self;
-        for (what, each, cost) in
-            [("of an idle instance", "a renewal", renewal), ("that finds no job by `skip locked`", "a poll", poll)]
-        {
-            writeln!(f, "| µs of the database's processors {what}, beside {count} | {each} | {:.0} | |", cost.cpu_us)?;
+        for (what, each, cost) in [
+            ("of an idle instance", "a renewal", renewal),
+            ("that finds no job by `skip locked`", "a poll", poll),
+        ] {
+            writeln!(
+                f,
+                "| µs of the database's processors {what}, beside {count} | {each} | {:.0} | |",
+                cost.cpu_us
+            )?;
             writeln!(f, "| bytes of its log, the same | {each} | {:.0} | |", cost.wal)?;
         }
         Ok(())

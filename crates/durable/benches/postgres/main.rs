@@ -243,7 +243,8 @@ async fn measure(count: u64, is_short: bool) {
     println!("| the same, with an old transaction open | without | {:.2} | 0.8, 0.95 |", median(held));
     println!("| all timers of a killed instance are done | its lease | {:.2} | 1.3, 1.1 |", median(shares));
     println!("| timers/s, four instances | | {:.0} | |", median(rates));
-    for (what, costs) in [("save", saves), ("begin and end", rests), ("lease and delete by pgbench", leases)] {
+    for (what, costs) in [("save", saves), ("begin and end", rests), ("lease and delete by pgbench", leases)]
+    {
         let of = |cost: fn(&Cost) -> f64| median(costs.iter().map(cost).collect());
         println!("| µs of the database's processors, {what} | a timer | {:.1} | |", of(|cost| cost.cpu_us));
         println!("| bytes of its log, {what} | a timer | {:.0} | |", of(|cost| cost.wal));

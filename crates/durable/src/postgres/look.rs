@@ -15,8 +15,8 @@ use super::convert::{
 use super::{Inner, Result};
 use crate::id::{Place, millis};
 use crate::store::{
-    Cursor, Effects, Filter, Histories, Look, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown,
-    Sight, Stored, Tally,
+    Cursor, Effects, Filter, Histories, Looked, NewTimer, PASSED, Part, Paused, Phase, Picked, Shown, Sight,
+    Stored, Tally,
 };
 
 /// What decides about phases, once for a statement.
@@ -33,7 +33,7 @@ const PHASE_OF: &str =
 ///
 /// Some timers of each shard are looked at, in the order of the index. Of a shard that has more the last one bounds the page, as
 /// others may follow it: `is_bound`.
-fn statement(part: Part, by_key: Option<bool>) -> String {
+fn statement(part: Part, by_key: Option<bool>, only_series: bool) -> String {
     let (table, columns, phase, at) = match part {
         Part::Ended => {
             ("ended", "*, ended_ms as due_ms, false as ending, 0 as version", "s.how", "s.ended_ms")
@@ -44,11 +44,12 @@ fn statement(part: Part, by_key: Option<bool>) -> String {
         }
         Part::Standing | Part::Damaged => ("timers", "*", PHASE_OF, "s.due_ms"),
     };
+    let series = if only_series { "rule is not null and" } else { "" };
     let order = if part == Part::Ended { "order by ended_ms desc limit 100" } else { "" };
     let source = match (by_key, part) {
-        (Some(true), _) => format!(
-            "select {columns}, false as is_full from timingwheel.{table} where key = $8 {order}"
-        ),
+        (Some(true), _) => {
+            format!("select {columns}, false as is_full from timingwheel.{table} where key = $8 {order}")
+        }
         (Some(false), Part::Ended | Part::Buried) => format!(
             "select {columns}, false as is_full from timingwheel.{table} where number = $2 and first_ms = $1 {order}"
         ),
@@ -65,14 +66,15 @@ fn statement(part: Part, by_key: Option<bool>) -> String {
         ),
         (None, Part::Buried) => format!(
             "select {columns}, row_number() over (order by first_ms, number) = $10 as is_full \
-                from timingwheel.buried where (first_ms, number) > ($1, $2) order by first_ms, number limit $10"
+                from timingwheel.buried where {series} (first_ms, number) > ($1, $2) order by first_ms, number limit $10"
         ),
-        (None, _) => "select t.* from timingwheel.shards s cross join lateral ( \
+        (None, _) => format!(
+            "select t.* from timingwheel.shards s cross join lateral ( \
                 select *, row_number() over (order by due_ms, number) = $10 as is_full from timingwheel.timers \
-                where shard = s.shard and (due_ms, number) > ($1, $2) and due_ms < $4 \
+                where shard = s.shard and {series} (due_ms, number) > ($1, $2) and due_ms < $4 \
                 order by shard, due_ms, number limit $10 \
             ) t"
-            .to_owned(),
+        ),
     };
     format!(
         "{KNOWN}, scanned as materialized ({source}), bound as ( \
@@ -123,10 +125,10 @@ impl Inner {
         let parameters: [&dyn Parameter; 10] =
             [&due, &number, &from, &until, &kind, &prefix, &phase, &key, &limit, &of_each];
         let by_key = filter.which.as_ref().map(|_| key.is_some());
-        self.connections.ask(&statement(part, by_key), &parameters).await
+        self.connections.ask(&statement(part, by_key, filter.only_series), &parameters).await
     }
 
-    pub(super) async fn look(&self, Look { filter, .. }: Look) -> Result<Looked> {
+    pub(super) async fn look(&self, filter: Filter, _: Sight) -> Result<Looked> {
         let filter = &filter;
         let mut found = Vec::new();
         if filter.which.is_some() {
@@ -148,10 +150,10 @@ impl Inner {
             start.part = Part::Standing;
         }
         let mut next = Some(start);
-        while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.limit) {
+        while let Some(Cursor { part, after }) = next.filter(|_| found.len() < filter.most()) {
             // Those that are damaged stand among the others.
             let limit =
-                if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.limit - found.len() };
+                if filter.phase == Some(Phase::Damaged) { usize::MAX } else { filter.most() - found.len() };
             let limit = limit.min(PASSED.into());
             let rows = self.page(filter, part, after, limit).await?;
             let mut ends_at = (rows.len() == limit).then_some(after);
@@ -168,7 +170,7 @@ impl Inner {
             }
             next = match (ends_at, part, filter.phase) {
                 (Some(after), ..) => return Ok((found, Some(Cursor { part, after }))),
-                (None, Part::Standing, None | Some(Phase::Damaged)) => {
+                (None, Part::Standing, None | Some(Phase::Damaged)) if filter.part.is_none() => {
                     Some(Cursor { part: Part::Buried, after: Place::FIRST })
                 }
                 _ => None,

@@ -37,9 +37,9 @@ use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Effects, Ended, Hint, Histories, Kinds, Loaded, Look, Looked, Move, Near, NewTimer,
-    Overdue, Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken,
-    Tally, ToBegin, Which, all_calls,
+    Ask, Begun, Counts, Effects, Ended, Filter, Hint, Histories, Kinds, Loaded, Looked, Move, Near, NewTimer,
+    Overdue, Owner, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
+    ToBegin, Which, all_calls,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -163,11 +163,13 @@ impl PostgresStore {
 /// Each call is a method of [`Inner`], in one of the files.
 macro_rules! in_sql {
     ($($of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
-        $(
-            async fn $call(&self, $($name: $type),*) -> Result<$answer> {
-                self.0.$call($($name),*).await
-            }
-        )*
+        $(in_sql! { @ $of $call($($name: $type),*) -> $answer })*
+    };
+    (@ by_look $($call:tt)*) => {};
+    (@ $of:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty) => {
+        async fn $call(&self, $($name: $type),*) -> Result<$answer> {
+            self.0.$call($($name),*).await
+        }
     };
 }
 

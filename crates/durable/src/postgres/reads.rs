@@ -7,10 +7,10 @@ use tokio_postgres::Row;
 
 use super::changes::name;
 use super::connections::{Parameter, Sends};
-use super::convert::{buried, get, id, last_number, near, standing};
+use super::convert::{get, id, last_number, near, standing};
 use super::{Inner, Result};
 use crate::id::Place;
-use crate::store::{Ask, Counts, Kinds, Loaded, Overdue, Owner, PASSED, Page, Stored, Which};
+use crate::store::{Ask, Counts, Kinds, Loaded, Overdue, Owner, PASSED, Stored, Which};
 
 /// Timers that are saved after their due time are mostly due within this long before now.
 const GRACE_MS: i64 = 60_000;
@@ -185,45 +185,6 @@ impl Inner {
             }
         }
         Ok((found, end))
-    }
-
-    /// Leaves out timers that cannot be read, and goes on behind them.
-    pub(super) async fn list(&self, mut page: Page) -> Result<Vec<Stored>> {
-        let (most, mut found) = (page.limit, Vec::new());
-        let series = if page.only_series { "rule is not null and" } else { "" };
-        let statement = if page.buried {
-            format!(
-                "select *, first_ms as due_ms from timingwheel.buried \
-                where {series} (first_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
-                order by first_ms, number limit $4"
-            )
-        } else {
-            format!(
-                "select t.* from timingwheel.shards s cross join lateral ( \
-                    select * from timingwheel.timers \
-                    where shard = s.shard and {series} (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
-                    order by due_ms, number limit $4 \
-                ) t order by t.due_ms, t.number limit $4"
-            )
-        };
-        loop {
-            let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-            let kind = page.kind.as_deref();
-            let parameters: [&dyn Parameter; 4] =
-                [&page.after.due_ms, &last_number(page.after), &kind, &limit];
-            let rows = self.connections.ask(&statement, &parameters).await?;
-            let is_last = rows.len() < page.limit;
-            for row in &rows {
-                let id = id(get(row, "first_ms")?, get(row, "number")?);
-                let read = if page.buried { buried(row) } else { standing(row) };
-                page.after = Place { due_ms: get(row, "due_ms")?, unique: id.unique };
-                found.extend(self.readable(id, read));
-            }
-            page.limit = most - found.len();
-            if is_last || page.limit == 0 {
-                return Ok(found);
-            }
-        }
     }
 
     /// How much of a table is read to count its rows: all of up to `most` pages, and otherwise about as many as `sampled`.

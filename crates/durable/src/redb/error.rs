@@ -71,16 +71,21 @@ impl RedbError {
     }
 
     /// An error of the file's engine, with the file.
-    pub(super) fn of(self, path: Option<&Path>) -> Self {
-        match self {
+    pub(super) fn of(self, file: Option<&Path>) -> Self {
+        let mut error = match self {
             Self::Storage { error, .. } if is_damage(&error) => {
-                Self::Damaged { path: path.map(PathBuf::from), what: error.to_string() }
+                Self::Damaged { path: None, what: error.to_string() }
             }
-            Self::Storage { error, .. } => Self::Storage { path: path.map(PathBuf::from), error },
-            Self::Newer { found, known, .. } => Self::Newer { path: path.map(PathBuf::from), found, known },
-            Self::Reordered { .. } => Self::Reordered { path: path.map(PathBuf::from) },
             other => other,
+        };
+        if let Self::Damaged { path, .. }
+        | Self::Newer { path, .. }
+        | Self::Storage { path, .. }
+        | Self::Reordered { path } = &mut error
+        {
+            *path = file.map(PathBuf::from);
         }
+        error
     }
 }
 

@@ -16,7 +16,7 @@ use super::error::is_damage;
 use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables, migrate, put_in_order};
 use super::{RedbError, RedbOptions, Result};
 use crate::clock::Clock;
-use crate::error::panic_text;
+use crate::error::{self, panic_text};
 use crate::id::drawn;
 
 pub(super) struct File {
@@ -77,21 +77,19 @@ impl File {
         clock.map(|clock| clock.now())
     }
 
-    /// Works in one transaction, which is durable when this returns.
-    pub(super) fn write<T>(&self, work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>) -> Result<T> {
-        self.write_and_keep_damaged(work, Damaged::new())
-    }
-
-    fn write_and_keep_damaged<T>(
+    /// Works in one transaction, which is durable when this returns. Damaged timers that reads have found are put aside in it.
+    pub(super) fn write<T>(
         &self,
-        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>,
         found: Damaged,
+        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T>,
     ) -> Result<T> {
         self.with(|database| {
             let transaction = begin(database)?;
             let (done, damaged) = {
                 let mut tables = RedbTables::open(&transaction, self.now())?;
-                (work(&mut tables)?, tables.keep_damaged(found)?)
+                let done = work(&mut tables)?;
+                tables.keep_about()?;
+                (done, tables.keep_damaged(found)?)
             };
             transaction.commit()?;
             self.damaged.fetch_add(damaged, Ordering::Relaxed);
@@ -101,28 +99,26 @@ impl File {
 
     pub(super) fn read<T>(&self, work: impl FnOnce(&RedbReads) -> Result<T>) -> Result<T> {
         let (read, damaged) = self.with(|database| {
-            let reads = RedbReads::open(&database.begin_read()?, None)?;
+            let reads = RedbReads::open(&database.begin_read()?)?;
             Ok((work(&reads)?, reads.damaged()))
         })?;
         if !damaged.is_empty() {
-            self.write_and_keep_damaged(|_| Ok(()), damaged)?;
+            self.write(damaged, |_| Ok(()))?;
         }
         Ok(read)
     }
 
     pub(super) fn compact(&self) -> Result<()> {
         self.reopen()?;
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(Open { database, .. }) = &mut *open else { return Err(RedbError::Closed) };
-        let compacted = contained(self.path.as_deref(), || {
-            // Its answer, whether it moved anything, is not needed.
-            database.compact()?;
-            Ok(())
-        });
-        if let (Err(RedbError::Damaged { .. }), Some(_)) = (&compacted, &self.path) {
-            close(open.take());
-        }
-        compacted
+        let compacted = match &mut *self.open.write().unwrap_or_else(PoisonError::into_inner) {
+            Some(open) => contained(self.path.as_deref(), || {
+                // Its answer, whether it moved anything, is not needed.
+                open.database.compact()?;
+                Ok(())
+            }),
+            None => Err(RedbError::Closed),
+        };
+        self.close_after(compacted)
     }
 
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
@@ -142,9 +138,15 @@ impl File {
                 });
             }
         };
+        self.close_after(result)
+    }
+
+    /// After an error of a file all that follows would fail, also where there is room on the disk again.
+    fn close_after<T>(&self, result: Result<T>) -> Result<T> {
         if let (Err(RedbError::Storage { .. } | RedbError::Damaged { .. }), Some(_)) = (&result, &self.path) {
-            // All that follows would fail, also where there is room on the disk again.
-            close(self.open.write().unwrap_or_else(PoisonError::into_inner).take());
+            let failed = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+            // It may panic as it is closed.
+            error::contained(|| drop(failed));
         }
         result
     }
@@ -173,13 +175,6 @@ fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T>) -> Result
     }
 }
 
-/// A database that has failed may panic as it is closed.
-fn close(open: Option<Open>) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(open))) {
-        drop(panic_text(panic));
-    }
-}
-
 fn builder(options: &RedbOptions) -> Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(options.cache);
@@ -197,9 +192,7 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
         redb::Error::DatabaseAlreadyOpen => {
             RedbError::InUse { path: path.to_owned(), owner: OwnerNote::read(path) }
         }
-        error if is_damage(&error) => {
-            RedbError::Damaged { path: Some(path.to_owned()), what: error.to_string() }
-        }
+        error if is_damage(&error) => error.into(),
         error => RedbError::Open { path: path.to_owned(), error: Arc::new(error) },
     }
 }

@@ -7,6 +7,7 @@ mod runs;
 mod tables;
 
 use std::fmt;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -22,13 +23,13 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::id::{TimerId, drawn};
 use crate::store::{
-    Ask, Begun, Counts, Effects, Ended, Histories, Kinds, Loaded, Look, Looked, Move, NewTimer, Owner, Page,
+    Ask, Begun, Counts, Effects, Ended, Filter, Histories, Kinds, Loaded, Looked, Move, NewTimer, Owner,
     Paused, Picked, Removal, Saved, Settled, Sight, Store, Stored, Taken, Tally, ToBegin, Which, all_calls,
 };
-use crate::tables::{ReadTables, over_maps};
+use crate::tables::over_maps;
 pub use error::RedbError;
 use file::File;
-use tables::{RedbReads, RedbTables};
+use tables::{Damaged, RedbReads, RedbTables};
 
 type Result<T, E = RedbError> = std::result::Result<T, E>;
 
@@ -197,9 +198,19 @@ struct Threads {
     file: Arc<File>,
     /// Where each owner begins to count its timers.
     first: u64,
-    writes: Sender<(Arc<File>, Box<dyn Call>)>,
+    writes: Sender<Call>,
     /// Reads go on during a commit.
     others: Sender<Box<dyn FnOnce() + Send>>,
+}
+
+type Work = Box<dyn FnOnce(&mut RedbTables<'_>) -> Result<()> + Send>;
+
+/// A call that writes.
+struct Call {
+    file: Arc<File>,
+    work: Work,
+    /// The transaction is durable, or it failed with this error, and nothing of it was done.
+    reply: oneshot::Sender<Result<()>>,
 }
 
 /// The answer of a thread of the store's. A paused clock must not jump meanwhile. tokio holds it for a blocking task, and only the
@@ -216,48 +227,19 @@ async fn answered<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
     answer.await.unwrap_or(Err(RedbError::Closed))
 }
 
-/// One call, on its way through a transaction.
-trait Call: Send {
-    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()>;
-    /// The transaction is durable, or it failed with this error, and nothing of it was done.
-    fn answer(self: Box<Self>, failed: Option<&RedbError>);
-}
-
-struct Answering<T, W> {
-    work: Option<W>,
-    done: Option<T>,
-    reply: oneshot::Sender<Result<T>>,
-}
-
-impl<T, W> Call for Answering<T, W>
-where
-    T: Send,
-    W: FnOnce(&mut RedbTables<'_>) -> Result<T> + Send,
-{
-    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<()> {
-        if let Some(work) = self.work.take() {
-            self.done = Some(work(tables)?);
-        }
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, failed: Option<&RedbError>) {
-        let answer = failed.map_or(self.done.ok_or(RedbError::Closed), |error| Err(error.clone()));
-        // The caller may have gone.
-        let _ = self.reply.send(answer);
-    }
-}
-
 /// Commits all calls that wait in one transaction, and so on.
-fn commit(writes: &Receiver<(Arc<File>, Box<dyn Call>)>) {
-    while let Ok((file, first)) = writes.recv() {
-        let mut calls = vec![first];
-        calls.extend(writes.try_iter().take(CALLS - 1).map(|(_, call)| call));
-        let done = file.write(|tables| calls.iter_mut().try_for_each(|call| call.apply(tables)));
+fn commit(writes: &Receiver<Call>) {
+    while let Ok(first) = writes.recv() {
+        let file = Arc::clone(&first.file);
+        let calls = iter::once(first).chain(writes.try_iter().take(CALLS - 1));
+        let (works, replies): (Vec<_>, Vec<_>) = calls.map(|call| (call.work, call.reply)).unzip();
+        let done = file.write(Damaged::new(), |tables| works.into_iter().try_for_each(|work| work(tables)));
         // Before the answers: after them, a caller may drop the store and open the file again at once.
         drop(file);
-        let failed = done.err();
-        calls.into_iter().for_each(|call| call.answer(failed.as_ref()));
+        for reply in replies {
+            // The caller may have gone.
+            let _ = reply.send(done.clone());
+        }
     }
 }
 
@@ -288,10 +270,14 @@ impl RedbStore {
         T: Send + 'static,
         W: FnOnce(&mut RedbTables<'_>) -> Result<T> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let call = Box::new(Answering { work: Some(work), done: None, reply });
-        let _ = self.0.writes.send((Arc::clone(&self.0.file), call));
-        answered(answer).await
+        let ((reply, answer), (done, result)) = (oneshot::channel(), oneshot::channel());
+        let work = Box::new(|tables: &mut RedbTables<'_>| {
+            let _ = done.send(work(tables)?);
+            Ok(())
+        });
+        let _ = self.0.writes.send(Call { file: Arc::clone(&self.0.file), work, reply });
+        answered(answer).await?;
+        result.await.map_err(|_| RedbError::Closed)
     }
 
     /// Works on the thread that does not commit.

@@ -24,38 +24,11 @@ mod flag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowError;
 
-/// The beginning of the bytes, for calls that look at very many.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadView<'a> {
+/// The bytes after the beginning, with what says how to read them.
+pub(crate) struct Rest<'a> {
     layout: u8,
     flags: u8,
-    attempts: u32,
-    version: u32,
-    /// The first due time.
-    pub(crate) due_ms: i64,
-    pub(crate) kind: &'a str,
-    rest: &'a [u8],
-}
-
-impl<'a> HeadView<'a> {
-    /// Reads the bytes that stand at a key, and refuses them if their check is wrong. With a wrong bit, a timer might run at
-    /// another time.
-    pub(crate) fn read(key: u128, bytes: &'a [u8]) -> Result<Self, RowError> {
-        let mut from = Reader(bytes);
-        let check = u32::from_le_bytes(from.array()?);
-        if check != check_of(key, from.0) {
-            return Err(RowError);
-        }
-        let [layout, flags] = from.array()?;
-        if !(LAYOUT..=WITH_TIMES).contains(&layout) {
-            return Err(RowError);
-        }
-        let attempts = u32::from_le_bytes(from.array()?);
-        let version = u32::from_le_bytes(from.array()?);
-        let due_ms = i64::from_le_bytes(from.array()?);
-        let kind = from.text()?;
-        Ok(Self { layout, flags, attempts, version, due_ms, kind, rest: from.0 })
-    }
+    from: Reader<'a>,
 }
 
 /// The check covers the key too, because the due time is in it.
@@ -124,14 +97,31 @@ impl Stored {
         to
     }
 
+    /// The timer that stands at this key, as far as calls need it that look at very many: its name, its place, and its kind. Refuses
+    /// bytes whose check is wrong. With a wrong bit, a timer might run at another time.
+    pub(crate) fn beginning(at: u128, bytes: &[u8]) -> Result<(Self, Rest<'_>), RowError> {
+        let mut from = Reader(bytes);
+        let check = u32::from_le_bytes(from.array()?);
+        if check != check_of(at, from.0) {
+            return Err(RowError);
+        }
+        let [layout, flags] = from.array()?;
+        if !(LAYOUT..=WITH_TIMES).contains(&layout) {
+            return Err(RowError);
+        }
+        let attempts = u32::from_le_bytes(from.array()?);
+        let version = u32::from_le_bytes(from.array()?);
+        let first_ms = i64::from_le_bytes(from.array()?);
+        let Place { due_ms, unique } = Place::from_number(at);
+        let timer = Near { due_ms, id: TimerId { due_ms: first_ms, unique } };
+        let cancelled = flags & flag::CANCELLED != 0;
+        let new = NewTimer::new(timer.id, from.text()?, Vec::new());
+        Ok((Self { timer, attempts, version, cancelled, ..new.into() }, Rest { layout, flags, from }))
+    }
+
     /// The row that stands at this key.
     pub(crate) fn from_bytes(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
-        let HeadView { layout, flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
-        let (Place { due_ms: due, unique }, mut from) = (Place::from_number(at), Reader(rest));
-        let timer = Near { due_ms: due, id: TimerId { due_ms, unique } };
-        let cancelled = flags & flag::CANCELLED != 0;
-        let new = NewTimer::new(timer.id, kind, Vec::new());
-        let mut row = Self { timer, attempts, version, cancelled, ..new.into() };
+        let (mut row, Rest { layout, flags, mut from }) = Self::beginning(at, bytes)?;
         if flags & flag::KEY != 0 {
             row.key = Some(from.text()?.to_owned());
         }
@@ -228,8 +218,8 @@ mod tests {
         for row in [full(), bare] {
             let bytes = row.to_bytes(AT);
             assert_eq!(Stored::from_bytes(AT, &bytes), Ok(row.clone()));
-            let head = HeadView::read(AT, &bytes).unwrap();
-            assert_eq!((head.due_ms, head.kind), (-7, "report"));
+            let (head, _) = Stored::beginning(AT, &bytes).unwrap();
+            assert_eq!((head.timer, head.kind), (row.timer, row.kind));
         }
     }
 

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,44 +15,19 @@ use redb::{
     WriteTransaction,
 };
 
-use super::row::{HeadView, RowError};
+use super::row::RowError;
 use super::{RedbError, Result, runs};
 use crate::id::{Place, TimerId, floor_millis, timestamp};
-use crate::store::{Buried, Counts, Histories, NewTimer, Paused, Phase, Shown, State, Stored, Which};
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Show, ShowBuried, Tables, shown};
+use crate::store::{Buried, Counts, NewTimer, Phase, Shown, State, Stored, Which};
+use crate::tables::{About, BegunBy, Each, Head, Lookup, Tables, shown};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 4;
 
-pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// Stored and begun timers, by their places.
-const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
-/// The places of series.
-const SERIES: TableDefinition<'_, u128, ()> = TableDefinition::new("series");
 /// The timers while they are put in order.
 const ORDERED: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers in order");
-/// Begun timers, by their places: epoch, attempt, and when it began.
-const BEGUN: TableDefinition<'_, u128, Begun> = TableDefinition::new("begun at");
-/// The same up to format 2.
+/// Begun timers up to format 2.
 const BEGUN_BEFORE: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
-/// The places of timers with a key, by the key.
-const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
-/// Timers that are not due at the time of their id, by the id: when they are due.
-const MOVED: TableDefinition<'_, u128, i64> = TableDefinition::new("moved");
-/// Buried timers, by their ids: the reason, and the timer.
-const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("buried");
-/// The ids of buried timers with a key, by the key.
-const BURIED_KEYS: TableDefinition<'_, (&str, u128), ()> = TableDefinition::new("buried keys");
-/// Kinds that are paused.
-const PAUSED: TableDefinition<'_, &str, ()> = TableDefinition::new("paused");
-/// For how many milliseconds ended timers of a kind are kept.
-const HISTORIES: TableDefinition<'_, &str, u64> = TableDefinition::new("histories");
-/// Ended timers, by their kinds and by the places that stand for the times of their ends.
-const ENDED: TableDefinition<'_, (&str, u128), Past> = TableDefinition::new("ended");
-/// The kinds of ended timers, by their [names](name) and places.
-const ENDED_NAMES: TableDefinition<'_, (&str, u128), &str> = TableDefinition::new("names of ended");
-/// Bytes that could not be read, by their place, and whether they stood among the buried timers.
-const DAMAGED: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
 
 type Begun = (u64, u32, i64);
 
@@ -117,54 +91,103 @@ fn buried_row(damaged: &RefCell<Damaged>, id: u128, (reason, bytes): (&str, &[u8
     Some(Stored { state: State::Buried(Buried::new(reason)), ..row })
 }
 
+fn head(damaged: &RefCell<Damaged>, at: u128, bytes: &[u8]) -> Option<Head> {
+    let (Stored { timer, kind, .. }, _) = note(damaged, (false, at), Stored::beginning(at, bytes))?;
+    Some(Head { timer, kind })
+}
+
 /// The maps in a transaction. To open them in a writing one makes those that are missing.
 macro_rules! maps {
-    ($maps:ident, $table:ident [$($of:lifetime)?], $transaction:ty) => {
-        pub(super) struct $maps$(<$of>)? {
-            meta: $table<$($of,)? &'static str, u64>,
-            timers: $table<$($of,)? u128, &'static [u8]>,
-            series: $table<$($of,)? u128, ()>,
-            begun: $table<$($of,)? u128, Begun>,
-            keys: $table<$($of,)? &'static str, u128>,
-            moved: $table<$($of,)? u128, i64>,
-            buried: $table<$($of,)? u128, (&'static str, &'static [u8])>,
-            buried_keys: $table<$($of,)? (&'static str, u128), ()>,
-            paused: $table<$($of,)? &'static str, ()>,
-            histories: $table<$($of,)? &'static str, u64>,
-            ended: $table<$($of,)? (&'static str, u128), Past>,
-            ended_names: $table<$($of,)? (&'static str, u128), &'static str>,
-            damaged_rows: $table<$($of,)? (bool, u128), &'static [u8]>,
+    ($($(#[$doc:meta])* $map:ident $NAME:ident: $name:literal, $key:ty => $value:ty;)*) => {
+        $($(#[$doc])* pub(super) const $NAME: TableDefinition<'_, $key, $value> = TableDefinition::new($name);)*
+
+        pub(super) struct RedbTables<'t> {
+            $($map: Table<'t, $key, $value>,)*
             damaged: RefCell<Damaged>,
-            now: Option<Timestamp>,
+            about: About,
+            is_about_new: bool,
         }
 
-        impl$(<$of>)? $maps$(<$of>)? {
+        pub(super) struct RedbReads {
+            $($map: ReadOnlyTable<$key, $value>,)*
+            damaged: RefCell<Damaged>,
+            about: About,
+        }
+
+        impl<'t> RedbTables<'t> {
             /// `now` is the time, if there is a clock.
-            pub(super) fn open(transaction: $transaction, now: Option<Timestamp>) -> Result<Self> {
-                Ok(Self {
-                    meta: transaction.open_table(META)?,
-                    timers: transaction.open_table(TIMERS)?,
-                    series: transaction.open_table(SERIES)?,
-                    begun: transaction.open_table(BEGUN)?,
-                    keys: transaction.open_table(KEYS)?,
-                    moved: transaction.open_table(MOVED)?,
-                    buried: transaction.open_table(BURIED)?,
-                    buried_keys: transaction.open_table(BURIED_KEYS)?,
-                    paused: transaction.open_table(PAUSED)?,
-                    histories: transaction.open_table(HISTORIES)?,
-                    ended: transaction.open_table(ENDED)?,
-                    ended_names: transaction.open_table(ENDED_NAMES)?,
-                    damaged_rows: transaction.open_table(DAMAGED)?,
+            pub(super) fn open(transaction: &'t WriteTransaction, now: Option<Timestamp>) -> Result<Self> {
+                let mut maps = Self {
+                    $($map: transaction.open_table($NAME)?,)*
                     damaged: RefCell::default(),
-                    now,
-                })
+                    about: About::default(),
+                    is_about_new: false,
+                };
+                maps.about = about(&maps.meta, &maps.paused, &maps.histories, now)?;
+                Ok(maps)
+            }
+        }
+
+        impl RedbReads {
+            pub(super) fn open(transaction: &ReadTransaction) -> Result<Self> {
+                let mut maps = Self {
+                    $($map: transaction.open_table($NAME)?,)*
+                    damaged: RefCell::default(),
+                    about: About::default(),
+                };
+                maps.about = about(&maps.meta, &maps.paused, &maps.histories, None)?;
+                Ok(maps)
             }
         }
     };
 }
 
-maps!(RedbTables, Table['t], &'t WriteTransaction);
-maps!(RedbReads, ReadOnlyTable[], &ReadTransaction);
+maps! {
+    meta META: "meta", &'static str => u64;
+    /// Stored and begun timers, by their places.
+    timers TIMERS: "timers", u128 => &'static [u8];
+    /// The places of series.
+    series SERIES: "series", u128 => ();
+    /// Begun timers, by their places: epoch, attempt, and when it began.
+    begun BEGUN: "begun at", u128 => Begun;
+    /// The places of timers with a key, by the key.
+    keys KEYS: "keys", &'static str => u128;
+    /// Timers that are not due at the time of their id, by the id: when they are due.
+    moved MOVED: "moved", u128 => i64;
+    /// Buried timers, by their ids: the reason, and the timer.
+    buried BURIED: "buried", u128 => (&'static str, &'static [u8]);
+    /// The ids of buried timers with a key, by the key.
+    buried_keys BURIED_KEYS: "buried keys", (&'static str, u128) => ();
+    /// Kinds that are paused.
+    paused PAUSED: "paused", &'static str => ();
+    /// For how many milliseconds ended timers of a kind are kept.
+    histories HISTORIES: "histories", &'static str => u64;
+    /// Ended timers, by their kinds and by the places that stand for the times of their ends.
+    ended ENDED: "ended", (&'static str, u128) => Past;
+    /// The kinds of ended timers, by their [names](name) and places.
+    ended_names ENDED_NAMES: "names of ended", (&'static str, u128) => &'static str;
+    /// Bytes that could not be read, by their place, and whether they stood among the buried timers.
+    damaged_rows DAMAGED: "damaged", (bool, u128) => &'static [u8];
+}
+
+fn about(
+    meta: &impl ReadableTable<&'static str, u64>,
+    paused: &impl ReadableTable<&'static str, ()>,
+    histories: &impl ReadableTable<&'static str, u64>,
+    now: Option<Timestamp>,
+) -> Result<About> {
+    let paused = paused.iter()?.map(|entry| Ok(entry?.0.value().to_owned()));
+    let histories = histories.iter()?.map(|entry| {
+        let (kind, age) = entry?;
+        Ok((kind.value().to_owned(), Duration::from_millis(age.value())))
+    });
+    Ok(About {
+        epoch: meta.get("epoch")?.map_or(0, |epoch| epoch.value()),
+        paused: paused.collect::<Result<_>>()?,
+        histories: histories.collect::<Result<_>>()?,
+        now,
+    })
+}
 
 /// Makes the map of timers anew, out of all entries that are whole. The others go to the damaged ones. Returns how many these are.
 pub(super) fn put_in_order(transaction: &WriteTransaction) -> Result<u64> {
@@ -175,7 +198,7 @@ pub(super) fn put_in_order(transaction: &WriteTransaction) -> Result<u64> {
         // From one end to the other no key is looked up, so none is missed.
         for entry in transaction.open_table(TIMERS)?.iter()? {
             let (at, bytes) = entry?;
-            if HeadView::read(at.value(), bytes.value()).is_ok() {
+            if Stored::beginning(at.value(), bytes.value()).is_ok() {
                 ordered.insert(at.value(), bytes.value())?;
             } else {
                 damaged.insert((false, at.value()), bytes.value())?;
@@ -225,28 +248,38 @@ impl RedbTables<'_> {
         missed.map(|(at, _)| *at).try_for_each(|at| runs::check_order(&self.timers, at))
     }
 
+    /// Writes what has changed beside the timers.
+    pub(super) fn keep_about(&mut self) -> Result<()> {
+        let About { epoch, paused, histories, now: _ } = &self.about;
+        if self.is_about_new {
+            self.meta.insert("epoch", epoch)?;
+            self.paused.retain(|_, ()| false)?;
+            for kind in paused {
+                self.paused.insert(kind.as_str(), ())?;
+            }
+            for (kind, age) in histories {
+                let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+                self.histories.insert(kind.as_str(), age)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Moves damaged timers out of the way: those found here, and those found by earlier reads. Returns how many there are.
     pub(super) fn keep_damaged(&mut self, found: Damaged) -> Result<u64> {
         let mut count = 0;
         for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
             // Since it was read, it may have been deleted or written again.
-            let bytes = if is_buried {
-                let buried = self.buried.get(at)?.map(|buried| buried.value().1.to_vec());
-                buried.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
+            let there = if is_buried {
+                self.buried.get(at)?.map(|buried| buried.value().1.to_vec())
             } else {
-                let timer = self.timers.get(at)?.map(|timer| timer.value().to_vec());
-                timer.filter(|bytes| Stored::from_bytes(at, bytes).is_err())
+                self.timers.get(at)?.map(|timer| timer.value().to_vec())
             };
-            let Some(bytes) = bytes else {
-                // Another call has moved it, or it is there and a look-up does not find it.
-                if !is_buried
-                    && self.timers.get(at)?.is_none()
-                    && self.damaged_rows.get((is_buried, at))?.is_none()
-                {
-                    return Err(RedbError::Reordered { path: None });
-                }
-                continue;
-            };
+            // Another call has moved it, or it is there and a look-up does not find it.
+            if !is_buried && there.is_none() && self.damaged_rows.get((is_buried, at))?.is_none() {
+                return Err(RedbError::Reordered { path: None });
+            }
+            let Some(bytes) = there.filter(|bytes| Stored::from_bytes(at, bytes).is_err()) else { continue };
             self.damaged_rows.insert((is_buried, at), bytes.as_slice())?;
             if is_buried {
                 self.buried.remove(at)?;
@@ -288,12 +321,8 @@ macro_rules! lookup {
                 Ok(ReadableTable::get(&self.moved, id.place().to_number())?.map(|due| due.value()))
             }
 
-            fn epoch(&self) -> Result<u64> {
-                Ok(ReadableTable::get(&self.meta, "epoch")?.map_or(0, |epoch| epoch.value()))
-            }
-
-            fn now(&self) -> Option<Timestamp> {
-                self.now
+            fn about(&self) -> &About {
+                &self.about
             }
 
             fn buried_row(&self, id: TimerId) -> Result<Option<Stored>> {
@@ -304,30 +333,7 @@ macro_rules! lookup {
 
             fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>> {
                 let of_key = ReadableTable::range(&self.buried_keys, (key, 0)..=(key, u128::MAX))?;
-                let id = |id| {
-                    let Place { due_ms, unique } = Place::from_number(id);
-                    TimerId { due_ms, unique }
-                };
-                of_key.map(|entry| Ok(id(entry?.0.value().1))).collect()
-            }
-
-            fn paused(&self) -> Result<Paused> {
-                self.paused.iter()?.map(|entry| Ok(entry?.0.value().to_owned())).collect()
-            }
-
-            fn histories(&self) -> Result<Histories> {
-                let entries = ReadableTable::iter(&self.histories)?;
-                entries
-                    .map(|entry| {
-                        let (kind, age) = entry?;
-                        Ok((kind.value().to_owned(), Duration::from_millis(age.value())))
-                    })
-                    .collect()
-            }
-
-            fn history_of(&self, kind: &str) -> Result<Option<Duration>> {
-                let age = ReadableTable::get(&self.histories, kind)?;
-                Ok(age.map(|age| Duration::from_millis(age.value())))
+                of_key.map(|entry| Ok(TimerId::from_bytes(entry?.0.value().1.to_be_bytes()))).collect()
             }
 
             fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>> {
@@ -350,6 +356,63 @@ macro_rules! lookup {
                         Ok((kind.value().to_owned(), Place::from_number(of.value().1)))
                     })
                     .collect()
+            }
+
+            fn counts(&self) -> Result<Counts> {
+                let begun = self.begun.len()?;
+                let (stored, buried) = (self.timers.len()?.saturating_sub(begun), self.buried.len()?);
+                Ok(Counts { stored, begun, buried, is_estimate: false })
+            }
+
+            fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, RedbError> {
+                let mut last = after.to_number();
+                let beyond = (Excluded(last), Unbounded);
+                if only_series {
+                    let series = ReadableTable::range(&self.series, beyond)?;
+                    let heads = series.map(|entry| {
+                        let at = entry?.0.value();
+                        let timer = ReadableTable::get(&self.timers, at)?;
+                        Ok(timer.and_then(|bytes| head(&self.damaged, at, bytes.value())))
+                    });
+                    return Ok(Box::new(heads.filter_map(Result::transpose)));
+                }
+                // A misled range begins too late, and passes timers.
+                runs::check_order(&self.timers, last)?;
+                let timers = ReadableTable::range(&self.timers, beyond)?;
+                let heads = timers.map(move |entry| {
+                    let (at, bytes) = entry?;
+                    if at.value() <= last {
+                        return Err(RedbError::Reordered { path: None });
+                    }
+                    last = at.value();
+                    Ok(head(&self.damaged, last, bytes.value()))
+                });
+                Ok(Box::new(heads.filter_map(Result::transpose)))
+            }
+
+            fn damaged(&self, after: Place) -> Result<Vec<Shown>> {
+                let mut found = Vec::new();
+                for entry in ReadableTable::iter(&self.damaged_rows)? {
+                    let (of, bytes) = entry?;
+                    let id = TimerId::from_bytes(of.value().1.to_be_bytes());
+                    let mut shown =
+                        Shown::new(NewTimer::new(id, String::new(), bytes.value()).into(), Phase::Damaged);
+                    shown.damage =
+                        Some("its bytes are not as they were written; the payload is all of them".to_owned());
+                    found.push(shown);
+                }
+                found.retain(|shown| shown.timer.timer.place() > after);
+                found.sort_unstable_by_key(|shown| shown.timer.timer.place());
+                Ok(found)
+            }
+
+            fn buried(&self, after: Place) -> Each<'_, Stored, RedbError> {
+                let buried = ReadableTable::range(&self.buried, (Excluded(after.to_number()), Unbounded))?;
+                let rows = buried.map(|entry| {
+                    let (id, buried) = entry?;
+                    Ok(buried_row(&self.damaged, id.value(), buried.value()))
+                });
+                Ok(Box::new(rows.filter_map(Result::transpose)))
             }
         })*
     };
@@ -449,20 +512,6 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<()> {
-        if is_paused {
-            self.paused.insert(kind, ())?;
-        } else {
-            self.paused.remove(kind)?;
-        }
-        Ok(())
-    }
-
-    fn set_history(&mut self, kind: &str, age: Duration) -> Result<()> {
-        self.histories.insert(kind, u64::try_from(age.as_millis()).unwrap_or(u64::MAX))?;
-        Ok(())
-    }
-
     fn put_ended(&mut self, at: Place, Shown { timer, phase, .. }: &Shown) -> Result<()> {
         let (at, place) = (at.to_number(), timer.timer.place().to_number());
         let attempt = match timer.state {
@@ -492,86 +541,15 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<()> {
-        self.meta.insert("epoch", epoch)?;
-        Ok(())
+    fn about_mut(&mut self) -> &mut About {
+        self.is_about_new = true;
+        &mut self.about
     }
 }
 
 impl RedbReads {
-    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>> {
-        let read = HeadView::read(at, bytes);
-        let Some(head) = note(&self.damaged, (false, at), read) else { return Ok(ControlFlow::Continue(())) };
-        let place = Place::from_number(at);
-        show(place, Head { id: TimerId { due_ms: head.due_ms, unique: place.unique }, kind: head.kind })
-    }
-
     /// The damaged timers among those that were read.
     pub(super) fn damaged(self) -> Damaged {
         self.damaged.into_inner()
-    }
-}
-
-impl ReadTables for RedbReads {
-    fn counts(&self) -> Result<Counts> {
-        let begun = self.begun.len()?;
-        let (stored, buried) = (self.timers.len()?.saturating_sub(begun), self.buried.len()?);
-        Ok(Counts { stored, begun, buried, is_estimate: false })
-    }
-
-    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
-        let mut last = after.to_number();
-        // A misled range begins too late, and passes timers.
-        runs::check_order(&self.timers, last)?;
-        for entry in ReadableTable::range(&self.timers, (Excluded(last), Unbounded))? {
-            let (at, bytes) = entry?;
-            if at.value() <= last {
-                return Err(RedbError::Reordered { path: None });
-            }
-            last = at.value();
-            if self.show(at.value(), bytes.value(), show)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<()> {
-        for entry in ReadableTable::range(&self.series, (Excluded(after.to_number()), Unbounded))? {
-            let at = entry?.0.value();
-            if let Some(bytes) = ReadableTable::get(&self.timers, at)?
-                && self.show(at, bytes.value(), show)?.is_break()
-            {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn damaged(&self, after: Place) -> Result<Vec<Shown>> {
-        let mut found = Vec::new();
-        for entry in ReadableTable::iter(&self.damaged_rows)? {
-            let (of, bytes) = entry?;
-            let at = Place::from_number(of.value().1);
-            let id = TimerId { due_ms: at.due_ms, unique: at.unique };
-            let mut shown =
-                Shown::new(NewTimer::new(id, String::new(), bytes.value()).into(), Phase::Damaged);
-            shown.damage =
-                Some("its bytes are not as they were written; the payload is all of them".to_owned());
-            found.push(shown);
-        }
-        found.retain(|shown| shown.timer.timer.place() > after);
-        found.sort_unstable_by_key(|shown| shown.timer.timer.place());
-        Ok(found)
-    }
-
-    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<()> {
-        for entry in ReadableTable::range(&self.buried, (Excluded(after.place().to_number()), Unbounded))? {
-            let (id, buried) = entry?;
-            if buried_row(&self.damaged, id.value(), buried.value()).is_some_and(|row| show(row).is_break()) {
-                break;
-            }
-        }
-        Ok(())
     }
 }

@@ -263,9 +263,9 @@ impl Runner {
 
     /// Waits for a join that is under way. So a stop gives back the shards of the new owner too.
     /// Asks for no more hints, and returns the renewal under way: it has the connection by which the owner leaves.
-    pub(super) fn last_renewal(&mut self) -> Option<Answered<Renewed>> {
+    pub(super) fn last_renewal(&mut self) -> Option<AnsweredWith<(Instant, bool), Renewed>> {
         self.share.hinting = None;
-        self.share.renewing.take().map(|(.., renewing)| renewing)
+        self.share.renewing.take()
     }
 
     pub(super) async fn finish_joining(&mut self) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Kinds, Near, State, Stored, Which};
+use super::{Kinds, Near, Page, State, Stored, Which};
 use crate::id::{Place, TimerId, millis};
 
 /// Where a timer is on its way. serde has it as its [name](Self::name).
@@ -105,7 +105,7 @@ impl FromStr for Phase {
 /// let dead = Filter::new().phase(Phase::Buried).kind("cancel-order").limit(20);
 /// let of_customer = Filter::new().key_prefix("customer-7/");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it does nothing by itself"]
 pub struct Filter {
     pub(crate) which: Option<Which>,
@@ -114,25 +114,11 @@ pub struct Filter {
     pub(crate) key_prefix: Option<String>,
     pub(crate) from: Option<Timestamp>,
     pub(crate) until: Option<Timestamp>,
-    pub(crate) is_of_history: bool,
-    pub(crate) limit: usize,
+    pub(crate) only_series: bool,
+    /// Only those in this part of a store.
+    pub(crate) part: Option<Part>,
+    pub(crate) limit: Option<usize>,
     pub(crate) after: Option<Cursor>,
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Self {
-            which: None,
-            phase: None,
-            kind: None,
-            key_prefix: None,
-            from: None,
-            until: None,
-            is_of_history: false,
-            limit: 100,
-            after: None,
-        }
-    }
 }
 
 impl Filter {
@@ -144,12 +130,12 @@ impl Filter {
     /// All timers that have ended, of kinds of which a [history](crate::Durable::keep_history) is kept. A hundred at a time, in the
     /// order in which they have ended.
     pub fn history() -> Self {
-        Self { is_of_history: true, ..Self::default() }
+        Self { part: Some(Part::Ended), ..Self::default() }
     }
 
     /// The timer of this id or key, buried ones of the key, and the last hundred that have ended.
     pub fn only(which: impl Into<Which>) -> Self {
-        Self { which: Some(which.into()), limit: usize::MAX, ..Self::default() }
+        Self { which: Some(which.into()), limit: Some(usize::MAX), ..Self::default() }
     }
 
     /// Those in this phase.
@@ -184,27 +170,37 @@ impl Filter {
 
     /// So many at the most. A page has 100 unless this is set.
     pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
+        self.limit = Some(limit);
         self
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.limit.unwrap_or(100)
+    }
+
+    pub(crate) fn of_page(Page { buried, kind, only_series, after, limit }: Page) -> Self {
+        let part = if buried { Part::Buried } else { Part::Standing };
+        let after = Some(Cursor { part, after });
+        Self { kind, only_series, part: Some(part), limit: Some(limit), after, ..Self::default() }
     }
 
     /// The part of the store in which a look begins, and the place after which it does.
     pub(crate) fn start(&self) -> Cursor {
-        let part = match self.phase {
+        let part = self.part.unwrap_or(match self.phase {
             Some(Phase::Buried) => Part::Buried,
             Some(Phase::Damaged) => Part::Damaged,
-            phase if self.is_of_history || phase.is_some_and(Phase::has_ended) => Part::Ended,
+            Some(phase) if phase.has_ended() => Part::Ended,
             _ => Part::Standing,
-        };
+        });
         self.after.unwrap_or(Cursor { part, after: Place::FIRST })
     }
 
     /// The part after this one, if timers of it may be wanted.
     pub(crate) fn next_part(&self, part: Part) -> Option<Cursor> {
-        let next = match (part, self.phase) {
-            (Part::Standing, None) => Part::Buried,
+        let next = match (part, self.phase, self.part) {
+            (Part::Standing, None, None) => Part::Buried,
             // Damaged ones stand in every part.
-            (Part::Buried, None) => Part::Damaged,
+            (Part::Buried, None, None) => Part::Damaged,
             _ => return None,
         };
         Some(Cursor { part: next, after: Place::FIRST })
@@ -220,6 +216,7 @@ impl Filter {
         let key = timer.key.as_deref().unwrap_or_default();
         self.phase.is_none_or(|wanted| wanted == *phase)
             && self.wants_kind(&timer.kind)
+            && (timer.series.is_some() || !self.only_series)
             && self.key_prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
             && self.from.is_none_or(|from| at >= millis(from))
             && self.until.is_none_or(|until| at < millis(until))
@@ -249,21 +246,12 @@ pub struct Cursor {
 }
 
 /// What decides about the phase of a timer, beside its row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sight {
     /// The time.
     pub now: Timestamp,
     /// The kinds with a handler, where one instance has the store. Empty for one that only looks.
     pub kinds: Kinds,
-}
-
-/// A look at timers.
-#[derive(Clone, Debug)]
-pub struct Look {
-    /// Which.
-    pub filter: Filter,
-    /// By what.
-    pub sight: Sight,
 }
 
 /// The timers of a look, and where the next look begins, if there is more.

@@ -20,8 +20,7 @@ pub use answers::{
     Standing, State, Stored, Taken, Times,
 };
 pub use look::{
-    Cursor, Effects, Filter, Histories, Listing, Look, Looked, Part, Paused, Phase, Picked, Shown, Sight,
-    Tally,
+    Cursor, Effects, Filter, Histories, Listing, Looked, Part, Paused, Phase, Picked, Shown, Sight, Tally,
 };
 pub(crate) use look::{LAST_ENDED, PASSED};
 pub use questions::{
@@ -118,8 +117,22 @@ pub trait Store: Send + Sync + 'static {
     /// A run of a series is stored without its key and its rule, and under `number` in place of the series' number.
     fn unbury(&self, id: TimerId, due: Option<Timestamp>, number: u64) -> impl Answers<Taken, Self::Error>;
 
-    /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
-    fn list(&self, page: Page) -> impl Answers<Vec<Stored>, Self::Error>;
+    /// The timers of a page that can be read. They are in the order of their places, buried ones in the order of their ids.
+    fn list(&self, page: Page) -> impl Answers<Vec<Stored>, Self::Error> {
+        async move {
+            let (mut found, most) = (Vec::new(), page.limit);
+            let mut next = Some(Filter::of_page(page));
+            while let Some(filter) = next.take_if(|_| found.len() < most) {
+                let filter = filter.limit(most - found.len());
+                let (timers, end) = self.look(filter.clone(), Sight::default()).await?;
+                found.extend(
+                    timers.into_iter().filter(|shown| shown.damage.is_none()).map(|shown| shown.timer),
+                );
+                next = end.map(|after| Filter { after: Some(after), ..filter });
+            }
+            Ok(found)
+        }
+    }
 
     /// A page of this owner's series, after a place. If it is empty, there are no more. The payloads, failures, and series of other
     /// owners may be left out.
@@ -160,9 +173,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// The timers that a filter wants, and where the next look begins. It passes 2,500 timers at the most.
     ///
-    /// The runner makes neither this call nor the next two, so a store that only it uses does not answer them.
-    fn look(&self, look: Look) -> impl Answers<Looked, Self::Error> {
-        let _ = look;
+    /// The runner makes neither this call nor the next two, so a store that only it uses, and that answers [`list`](Self::list)
+    /// in a way of its own, does not answer them.
+    fn look(&self, filter: Filter, sight: Sight) -> impl Answers<Looked, Self::Error> {
+        let _ = (filter, sight);
         std::future::pending()
     }
 
@@ -265,15 +279,15 @@ pub trait Store: Send + Sync + 'static {
 pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 
 /// The list of all calls, for macros that do the same with each. The first word says where its meaning is, if the store has maps:
-/// in `tables`, as a call that reads or writes these, or in the store.
+/// in `tables`, as a call that reads or writes these, in the store, or in looks.
 macro_rules! all_calls {
     ($then:ident $($before:tt)*) => {
         $then! {
             $($before)*
-            of_store join(lease: Duration, kinds: Kinds) -> Owner;
+            write join(lease: Duration, kinds: Kinds) -> Owner;
             write leave(owner: Owner) -> u64;
             of_store renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
-            of_store save(timers: Vec<NewTimer>) -> Vec<Saved>;
+            write save(timers: Vec<NewTimer>) -> Vec<Saved>;
             read load(owner: Owner, ask: Ask) -> Loaded;
             write begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
             write settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
@@ -281,12 +295,12 @@ macro_rules! all_calls {
             read get(which: Which) -> Option<Stored>;
             write reschedule(which: Which, due: Timestamp) -> Move;
             write unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
-            read list(page: Page) -> Vec<Stored>;
+            by_look list(page: Page) -> Vec<Stored>;
             of_store series(owner: Owner, after: Place, limit: usize) -> Vec<Stored>;
             of_store overdue(owner: Owner, after: Place, until: Timestamp, kinds: Kinds)
                 -> (Vec<Overdue>, Option<Place>);
-            of_store count() -> Counts;
-            read look(look: Look) -> Looked;
+            read count() -> Counts;
+            read look(filter: Filter, sight: Sight) -> Looked;
             read tally(sight: Sight) -> Tally;
             write act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
             write pause(change: Option<(String, bool)>) -> Paused;

@@ -37,7 +37,12 @@ pub(crate) fn act<T: Tables>(
 /// Pauses or resumes a kind, if asked to, and answers which are paused.
 pub(crate) fn pause<T: Tables>(tables: &mut T, change: Option<(String, bool)>) -> Result<Paused, T::Error> {
     if let Some((kind, is_paused)) = change {
-        tables.set_paused(&kind, is_paused)?;
+        let paused = &mut tables.about_mut().paused;
+        if is_paused {
+            paused.insert(kind);
+        } else {
+            paused.remove(&kind);
+        }
     }
-    tables.paused()
+    Ok(tables.about().paused.clone())
 }

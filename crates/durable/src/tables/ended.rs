@@ -1,28 +1,30 @@
 //! The history: timers that have ended, of the kinds of which it is kept. An end is noted by the call that makes it.
 
+use std::iter;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{BegunBy, Lookup, Tables, shown};
+use super::{About, BegunBy, Each, Lookup, Tables, shown};
 use crate::id::{Place, millis};
-use crate::store::{Filter, Histories, LAST_ENDED, PASSED, Phase, Shown, Stored, Which};
+use crate::store::{Filter, Histories, LAST_ENDED, Phase, Shown, Stored, Which};
 
 /// Sets for how long ended timers of a kind are kept.
 pub(crate) fn keep_history<T: Tables>(tables: &mut T, kind: String, age: Duration) -> Result<(), T::Error> {
-    tables.set_history(&kind, age)
+    tables.about_mut().histories.insert(kind, age);
+    Ok(())
 }
 
 /// The same of all kinds for which it was ever set.
 pub(crate) fn histories<L: Lookup>(tables: &L) -> Result<Histories, L::Error> {
-    tables.histories()
+    Ok(tables.about().histories.clone())
 }
 
 /// Deletes ended timers that are older than is kept of their kind. Returns how many.
 pub(crate) fn prune<T: Tables>(tables: &mut T, most: usize) -> Result<usize, T::Error> {
-    let Some(now) = tables.now() else { return Ok(0) };
+    let Some(now) = tables.about().now else { return Ok(0) };
     let mut pruned = 0;
-    for (kind, age) in tables.histories()? {
+    for (kind, age) in histories(tables)? {
         let until = millis(now.checked_sub(age).unwrap_or(Timestamp::MIN));
         while pruned < most
             && let Some((at, old)) =
@@ -42,8 +44,9 @@ pub(super) fn note_ended<T: Tables>(
     begun: Option<BegunBy>,
     phase: Phase,
 ) -> Result<(), T::Error> {
-    let is_kept = tables.history_of(&row.kind)?.is_some_and(|age| !age.is_zero());
-    let (Some(now), true) = (tables.now(), is_kept) else { return Ok(()) };
+    let About { now, histories, .. } = tables.about();
+    let is_kept = histories.get(&row.kind).is_some_and(|age| !age.is_zero());
+    let (Some(now), true) = (*now, is_kept) else { return Ok(()) };
     let mut row = shown(row.clone(), begun);
     row.times.ended = Some(now);
     let mut at = Place { due_ms: millis(now), unique: row.timer.id.unique };
@@ -69,31 +72,30 @@ pub(super) fn last_of<L: Lookup>(tables: &L, which: &Which) -> Result<Vec<Shown>
     found.filter_map(Result::transpose).collect()
 }
 
-/// A page of ended timers, and where it ended, if there are more.
-pub(super) fn page<L: Lookup>(
-    tables: &L,
+/// The ended timers after a place, by the time when they ended.
+pub(super) fn pass<'a, L: Lookup>(
+    tables: &'a L,
     filter: &Filter,
     last: Place,
-) -> Result<(Vec<Shown>, Option<Place>), L::Error> {
+) -> Each<'a, (Place, Option<Shown>), L::Error> {
     let from = Place { due_ms: filter.from.map_or(i64::MIN, millis), unique: 0 };
     let from = if last == Place::FIRST { from } else { from.max(after(last)) };
+    let until = filter.until.map_or(i64::MAX, millis);
     // The next one of each kind.
     let mut heads = Vec::new();
-    for kind in tables.histories()?.into_keys().filter(|kind| filter.wants_kind(kind)) {
-        heads.extend(tables.ended_from(&kind, from)?);
+    for kind in tables.about().histories.keys().filter(|kind| filter.wants_kind(kind)) {
+        heads.extend(tables.ended_from(kind, from)?);
     }
-    let (mut found, mut passed) = (Vec::new(), 0);
-    while let Some(first) = (0..heads.len()).min_by_key(|head| heads[*head].0) {
+    Ok(Box::new(iter::from_fn(move || {
+        let first = (0..heads.len()).min_by_key(|head| heads[*head].0)?;
         let (at, shown) = heads.swap_remove(first);
-        if filter.until.is_some_and(|until| at.due_ms >= millis(until)) {
-            break;
+        if at.due_ms >= until {
+            return None;
         }
-        heads.extend(tables.ended_from(&shown.timer.kind, after(at))?);
-        passed += 1;
-        found.extend(Some(shown).filter(|shown| filter.wants(shown)));
-        if found.len() >= filter.limit || passed == PASSED {
-            return Ok((found, Some(at)));
-        }
-    }
-    Ok((found, None))
+        let next = tables.ended_from(&shown.timer.kind, after(at));
+        Some(next.map(|next| {
+            heads.extend(next);
+            (at, Some(shown))
+        }))
+    })))
 }

@@ -12,13 +12,13 @@ pub(crate) use acts::{act, pause};
 use ended::note_ended;
 pub(crate) use ended::{histories, keep_history, prune};
 use jiff::Timestamp;
-pub(crate) use reads::{Head, ReadTables, Show, ShowBuried, list, load, look, tally};
+pub(crate) use reads::{count, load, look, tally};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{
-    Begun, Change, Ended, Failure, Histories, Move, Near, NewTimer, Owner, Paused, Phase, Put, Removal,
-    Saved, Settled, Shown, State, Stored, Taken, ToBegin, Which,
+    Begun, Change, Counts, Ended, Failure, Histories, Kinds, Move, Near, NewTimer, Owner, Paused, Phase, Put,
+    Removal, Saved, Settled, Shown, State, Stored, Taken, ToBegin, Which,
 };
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
@@ -29,7 +29,28 @@ pub(crate) struct BegunBy {
     pub(crate) at: Option<Timestamp>,
 }
 
-/// Look-ups in the maps.
+/// What a store has beside its timers, and the time of the transaction.
+#[derive(Default)]
+pub(crate) struct About {
+    /// The number of the present owner.
+    pub(crate) epoch: u64,
+    pub(crate) paused: Paused,
+    /// For how long ended timers are kept, of each kind for which that was ever set.
+    pub(crate) histories: Histories,
+    /// The time, if somebody has [given the store a clock](crate::store::Store::set_clock).
+    pub(crate) now: Option<Timestamp>,
+}
+
+/// The part of a timer that a load looks at.
+pub(crate) struct Head {
+    pub(crate) timer: Near,
+    pub(crate) kind: String,
+}
+
+/// One after the other, as they are asked for.
+pub(crate) type Each<'a, T, E> = Result<Box<dyn Iterator<Item = Result<T, E>> + 'a>, E>;
+
+/// The maps, to be read.
 pub(crate) trait Lookup {
     type Error;
 
@@ -41,27 +62,31 @@ pub(crate) trait Lookup {
     fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
     /// When a timer is due, if not at the time of its id.
     fn moved(&self, id: TimerId) -> Result<Option<i64>, Self::Error>;
-    /// The number of the present owner.
-    fn epoch(&self) -> Result<u64, Self::Error>;
-    /// The time, if somebody has [given the store a clock](crate::store::Store::set_clock).
-    fn now(&self) -> Option<Timestamp>;
+    /// What the store has beside its timers.
+    fn about(&self) -> &About;
 
     fn buried_row(&self, id: TimerId) -> Result<Option<Stored>, Self::Error>;
     /// The buried timers that have this key.
     fn buried_keyed(&self, key: &str) -> Result<Vec<TimerId>, Self::Error>;
-    fn paused(&self) -> Result<Paused, Self::Error>;
 
-    /// For how long ended timers are kept, of each kind for which that was ever set.
-    fn histories(&self) -> Result<Histories, Self::Error>;
-    /// The same of one kind: each end asks.
-    fn history_of(&self, kind: &str) -> Result<Option<Duration>, Self::Error>;
     /// The first ended timer of a kind at this place or after it. A place here is the time of the end, and a number.
     fn ended_from(&self, kind: &str, from: Place) -> Result<Option<(Place, Shown)>, Self::Error>;
     /// The kinds and places of ended timers of this name.
     fn ended_named(&self, which: &Which) -> Result<Vec<(String, Place)>, Self::Error>;
+
+    fn counts(&self) -> Result<Counts, Self::Error>;
+    /// The timers after a place, or those of them that are series.
+    fn heads(&self, after: Place, only_series: bool) -> Each<'_, Head, Self::Error>;
+    /// The buried timers whose ids come after a place.
+    fn buried(&self, after: Place) -> Each<'_, Stored, Self::Error>;
+    /// What was put aside because it could not be read, as far as it can.
+    fn damaged(&self, after: Place) -> Result<Vec<Shown>, Self::Error> {
+        let _ = after;
+        Ok(Vec::new())
+    }
 }
 
-/// The maps and the number of the owner, in one transaction.
+/// The maps, in one transaction.
 pub(crate) trait Tables: Lookup {
     fn put(&mut self, row: &Stored) -> Result<(), Self::Error>;
     fn take(&mut self, at: Place) -> Result<Option<Stored>, Self::Error> {
@@ -92,27 +117,26 @@ pub(crate) trait Tables: Lookup {
     fn bury(&mut self, row: &Stored, reason: &str) -> Result<(), Self::Error>;
     fn unbury(&mut self, row: &Stored) -> Result<(), Self::Error>;
 
-    fn set_paused(&mut self, kind: &str, is_paused: bool) -> Result<(), Self::Error>;
-
-    fn set_history(&mut self, kind: &str, age: Duration) -> Result<(), Self::Error>;
     fn put_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Self::Error>;
     fn take_ended(&mut self, at: Place, ended: &Shown) -> Result<(), Self::Error>;
 
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), Self::Error>;
+    /// To be changed.
+    fn about_mut(&mut self) -> &mut About;
 }
 
-pub(crate) fn join<T: Tables>(tables: &mut T) -> Result<Owner, T::Error> {
-    let epoch = tables.epoch()? + 1;
-    tables.set_epoch(epoch)?;
-    Ok(Owner { epoch })
+/// A store with one owner at a time needs no lease, and whoever has it has the handlers.
+pub(crate) fn join<T: Tables>(tables: &mut T, _: Duration, _: Kinds) -> Result<Owner, T::Error> {
+    let about = tables.about_mut();
+    about.epoch += 1;
+    Ok(Owner { epoch: about.epoch })
 }
 
 pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::Error> {
-    if tables.epoch()? != owner.epoch {
+    if tables.about().epoch != owner.epoch {
         return Ok(0);
     }
     // From here on nobody owns the store.
-    tables.set_epoch(owner.epoch + 1)?;
+    tables.about_mut().epoch += 1;
     let begun = tables.begun_by(owner.epoch)?;
     let mut given_back = 0;
     for (at, attempt) in begun {
@@ -133,7 +157,7 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
 
 pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, T::Error> {
     let ToBegin { timers, kinds } = ask;
-    if tables.epoch()? != owner.epoch {
+    if tables.about().epoch != owner.epoch {
         return Ok(vec![Begun::Lost; timers.len()]);
     }
     let mut answers = vec![Begun::Gone; timers.len()];
@@ -142,16 +166,15 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
         let rows = tables.rows(&places)?;
         for ((index, at), row) in together.into_iter().zip(places).zip(rows) {
             let id = timers[index].id;
-            let Some(row) = row.filter(|row| row.timer.id == id && kinds.contains(&row.kind)) else {
+            let Some(mut row) = row.filter(|row| row.timer.id == id && kinds.contains(&row.kind)) else {
                 continue;
             };
             if row.cancelled && delete_if_over(tables, owner.epoch, &row)? {
                 answers[index] = Begun::Cancelled;
                 continue;
             }
-            let mut row = row;
             let number = row.attempts.saturating_add(1);
-            let mut attempt = BegunBy { epoch: owner.epoch, number, at: tables.now() };
+            let mut attempt = BegunBy { epoch: owner.epoch, number, at: tables.about().now };
             match tables.set_attempt(at, Some(attempt))? {
                 // It is answered again: the first answer was lost.
                 Some(before) if before.epoch == owner.epoch => {
@@ -173,10 +196,14 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: ToBegin) -> Re
     Ok(answers)
 }
 
-pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
+pub(crate) fn save<T: Tables>(tables: &mut T, timers: Vec<NewTimer>) -> Result<Vec<Saved>, T::Error> {
+    timers.into_iter().map(|timer| save_one(tables, timer)).collect()
+}
+
+fn save_one<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
     let NewTimer { replaces, is_over, .. } = timer;
     let mut new = Stored::from(timer);
-    new.times.made = tables.now();
+    new.times.made = tables.about().now;
     let saved = match holder(tables, &new)? {
         Some(old) if !replaces || is_plain(&old, &new) => Saved::KeyTaken(old.timer.id),
         Some(old) => take_key(tables, old, &new, is_over)?,
@@ -219,7 +246,7 @@ fn holder<T: Tables>(tables: &mut T, new: &Stored) -> Result<Option<Stored>, T::
     let Some(at) = tables.keyed(key)? else { return Ok(None) };
     // The key may lead nowhere, where the timer was damaged.
     let Some(old) = tables.row(at)? else { return Ok(None) };
-    let epoch = tables.epoch()?;
+    let epoch = tables.about().epoch;
     let is_over = old.cancelled && delete_if_over(tables, epoch, &old)?;
     Ok(Some(old).filter(|_| !is_over))
 }
@@ -280,7 +307,7 @@ pub(crate) fn settle<T: Tables>(
     ends: Vec<Ended>,
 ) -> Result<Vec<Settled>, T::Error> {
     // A former owner ends nothing, even if nobody has begun the timer again.
-    if tables.epoch()? != owner.epoch {
+    if tables.about().epoch != owner.epoch {
         return Ok(vec![Settled::Fenced; ends.len()]);
     }
     let mut answers = vec![Settled::Gone; ends.len()];
@@ -346,11 +373,11 @@ fn settle_one<T: Tables>(
         Change::Bury { reason, was_called, next } => {
             row.attempts = attempt.saturating_sub(u32::from(!was_called));
             if was_called {
-                note(&mut row, attempt, reason.clone(), tables.now());
+                note(&mut row, attempt, reason.clone(), tables.about().now);
             }
             let mut buried =
                 Stored { timer: row.timer.id.into(), version: 0, cancelled: false, ..row.clone() };
-            buried.times.buried = tables.now();
+            buried.times.buried = tables.about().now;
             forget(tables, &row)?;
             tables.bury(&buried, &reason)?;
             if let Some(next) = next {
@@ -366,7 +393,7 @@ fn put_back<T: Tables>(tables: &mut T, mut row: Stored, attempt: u32, put: Put) 
     let Put { timer, series, attempts, error } = put;
     if timer.id == row.timer.id {
         if let Some(error) = error {
-            note(&mut row, attempt, error, tables.now());
+            note(&mut row, attempt, error, tables.about().now);
         }
         let from = row.timer.place();
         return place(tables, &Stored { timer, series, attempts, ..row }, Some(from));
@@ -410,7 +437,7 @@ pub(crate) fn reschedule<T: Tables>(tables: &mut T, which: Which, due: Timestamp
     let Some(mut row) = find(tables, &which)? else { return Ok(Move::NotFound) };
     let from = row.timer;
     // One that was cancelled, and runs no more, is not to be due again.
-    let epoch = tables.epoch()?;
+    let epoch = tables.about().epoch;
     if row.cancelled && tables.attempt(from.place())?.is_none_or(|attempt| attempt.epoch != epoch) {
         return Ok(Move::NotFound);
     }
@@ -457,7 +484,7 @@ pub(crate) fn unbury<T: Tables>(
 fn running<T: Tables>(tables: &mut T, row: &mut Stored) -> Result<Option<BegunBy>, T::Error> {
     let at = row.timer.place();
     let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
-    if attempt.epoch == tables.epoch()? {
+    if attempt.epoch == tables.about().epoch {
         return Ok(Some(attempt));
     }
     tables.set_attempt(at, None)?;
@@ -495,9 +522,7 @@ fn forget<T: Tables>(tables: &mut T, row: &Stored) -> Result<(), T::Error> {
 
 /// The timer, unless it is buried.
 pub(crate) fn get<L: Lookup>(tables: &L, which: Which) -> Result<Option<Stored>, L::Error> {
-    let Some(row) = find(tables, &which)? else { return Ok(None) };
-    let attempt = tables.attempt(row.timer.place())?;
-    Ok(Some(shown(row, attempt)))
+    find(tables, &which)?.map(|row| standing(tables, row)).transpose()
 }
 
 fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error> {
@@ -513,7 +538,13 @@ fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error
     at.map_or(Ok(None), |at| tables.row(at))
 }
 
-/// A timer with its attempt.
+/// A timer as it stands: with its attempt.
+fn standing<L: Lookup>(tables: &L, row: Stored) -> Result<Stored, L::Error> {
+    let attempt = tables.attempt(row.timer.place())?;
+    Ok(shown(row, attempt))
+}
+
+/// A timer with this attempt.
 pub(crate) fn shown(mut row: Stored, attempt: Option<BegunBy>) -> Stored {
     if let Some(BegunBy { epoch, number, at }) = attempt {
         (row.attempts, row.state) = (number, State::Begun { epoch, attempt: number });
@@ -537,23 +568,9 @@ fn find_buried<L: Lookup>(tables: &L, which: &Which) -> Result<Vec<Stored>, L::E
 macro_rules! over_maps {
     ($($way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
         $($crate::tables::over_maps! { @ $way $call($($name: $type),*) -> $answer })*
-
-        async fn join(&self, _lease: Duration, _kinds: Kinds) -> Result<Owner, Self::Error> {
-            self.write(|tables| $crate::tables::join(tables)).await
-        }
-
-        async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, Self::Error> {
-            self.write(move |tables| {
-                timers.into_iter().map(|timer| $crate::tables::save(tables, timer)).collect()
-            })
-            .await
-        }
-
-        async fn count(&self) -> Result<Counts, Self::Error> {
-            self.read(|tables| tables.counts()).await
-        }
     };
     (@ of_store $($call:tt)*) => {};
+    (@ by_look $($call:tt)*) => {};
     (@ $way:ident $call:ident($($name:ident: $type:ty),*) -> $answer:ty) => {
         async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
             self.$way(move |tables| $crate::tables::$call(tables, $($name),*)).await

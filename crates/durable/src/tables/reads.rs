@@ -1,213 +1,134 @@
-//! Loads and lists: calls that only read.
+//! Loads, looks and counts: calls that only read.
 
-use std::ops::ControlFlow;
-
-use super::{Lookup, ended, find, find_buried, shown};
-use crate::id::{Place, TimerId, millis, timestamp};
+use super::{Each, Head, Lookup, ended, find_buried, get, standing};
+use crate::id::{Place, millis, timestamp};
 use crate::store::{
-    self, Ask, Counts, Cursor, Loaded, Look, Looked, Near, Owner, Page, Part, Phase, Shown, Sight, Stored,
-    Tally,
+    self, Ask, Counts, Cursor, Filter, Loaded, Looked, Owner, Part, Phase, Shown, Sight, Stored, Tally,
 };
 
 /// How many timers of kinds without a handler a load passes for each that it may load.
 const PASSED: usize = 4;
 
-/// The part of a timer that a load looks at.
-pub(crate) struct Head<'a> {
-    pub(crate) id: TimerId,
-    pub(crate) kind: &'a str,
-}
-
-/// Is shown one timer after the other, until it says to stop.
-pub(crate) type Show<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<ControlFlow<()>, E>;
-
-/// As [`Show`], for buried timers.
-pub(crate) type ShowBuried<'a> = &'a mut dyn FnMut(Stored) -> ControlFlow<()>;
-
-/// The maps, to be read.
-pub(crate) trait ReadTables: Lookup {
-    fn counts(&self) -> Result<Counts, Self::Error>;
-    /// Shows the timers after a place, until told to stop.
-    fn heads(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
-    /// As [`heads`](Self::heads), of those that are series.
-    fn series(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
-    fn buried(&self, after: TimerId, show: ShowBuried<'_>) -> Result<(), Self::Error>;
-    /// Shows what was put aside because it could not be read, as far as it can.
-    fn damaged(&self, after: Place) -> Result<Vec<Shown>, Self::Error> {
-        let _ = after;
-        Ok(Vec::new())
-    }
-}
-
-pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
-    if tables.epoch()? != owner.epoch {
+pub(crate) fn load<L: Lookup>(tables: &L, owner: Owner, ask: Ask) -> Result<Loaded, L::Error> {
+    if tables.about().epoch != owner.epoch {
         return Ok(Loaded::lost());
     }
     let until = Place::last_of(ask.until);
     let limit = ask.limit.max(1);
     let mut loaded = Loaded { timers: Vec::new(), end: ask.after.max(until), next_due: None, lost: false };
     let (mut passed, mut last) = (0, None);
-    tables.heads(ask.after, &mut |at, head| {
+    for head in tables.heads(ask.after, false)? {
+        let Head { timer, kind } = head?;
+        let at = timer.place();
         if at > until || loaded.timers.len() == limit || passed == limit.saturating_mul(PASSED) {
             if let (Some(last), true) = (last, at <= until) {
                 loaded.end = last;
             }
             loaded.next_due = Some(timestamp(at.due_ms));
-            return Ok(ControlFlow::Break(()));
+            break;
         }
         last = Some(at);
-        let is_wanted = ask.kinds.contains(head.kind)
+        let is_wanted = ask.kinds.contains(&kind)
             && tables.attempt(at)?.is_none_or(|attempt| attempt.epoch != owner.epoch);
         if is_wanted {
-            loaded.timers.push(Near { due_ms: at.due_ms, id: head.id });
+            loaded.timers.push(timer);
         } else {
             passed += 1;
         }
-        Ok(ControlFlow::Continue(()))
-    })?;
+    }
     Ok(loaded)
 }
 
-pub(crate) fn list<L: ReadTables>(tables: &L, page: Page) -> Result<Vec<Stored>, L::Error> {
-    let mut found = Vec::new();
-    if page.limit == 0 {
-        return Ok(found);
-    }
-    let is_wanted = |kind: &str| page.kind.as_ref().is_none_or(|wanted| wanted == kind);
-    let full = |found: &Vec<Stored>| {
-        if found.len() == page.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    if page.buried {
-        let after = TimerId { due_ms: page.after.due_ms, unique: page.after.unique };
-        tables.buried(after, &mut |row| {
-            if is_wanted(&row.kind) && (row.series.is_some() || !page.only_series) {
-                found.push(row);
-            }
-            full(&found)
-        })?;
-    } else {
-        let mut show = |at, head: Head<'_>| {
-            if is_wanted(head.kind)
-                && let Some(row) = tables.row(at)?
-            {
-                let attempt = tables.attempt(at)?;
-                found.push(shown(row, attempt));
-            }
-            Ok(full(&found))
-        };
-        if page.only_series {
-            tables.series(page.after, &mut show)?;
-        } else {
-            tables.heads(page.after, &mut show)?;
-        }
-    }
-    Ok(found)
-}
-
-pub(crate) fn look<L: ReadTables>(tables: &L, look: Look) -> Result<Looked, L::Error> {
-    let Look { filter, sight } = look;
-    let (epoch, paused) = (tables.epoch()?, tables.paused()?);
+pub(crate) fn look<L: Lookup>(tables: &L, filter: Filter, sight: Sight) -> Result<Looked, L::Error> {
+    let about = tables.about();
     let show = |row: Stored| {
-        let phase = sight.phase(&row, epoch, &paused);
+        let phase = sight.phase(&row, about.epoch, &about.paused);
         Shown::new(row, phase)
     };
     if let Some(which) = &filter.which {
-        let standing = match find(tables, which)? {
-            Some(row) => {
-                let attempt = tables.attempt(row.timer.place())?;
-                Some(shown(row, attempt))
-            }
-            None => None,
-        };
-        let found = standing.into_iter().chain(find_buried(tables, which)?).map(show);
+        let found = get(tables, which.clone())?.into_iter().chain(find_buried(tables, which)?).map(show);
         let found = found.chain(ended::last_of(tables, which)?);
         return Ok((found.filter(|shown| filter.wants(shown)).collect(), None));
     }
-    let (mut found, mut passed, mut stopped) = (Vec::new(), 0_u16, None);
+    let (mut found, mut passed) = (Vec::new(), 0);
     let mut next = Some(filter.start());
-    while let (Some(Cursor { part, after }), None) = (next, stopped) {
-        if filter.limit == 0 {
-            return Ok((found, next));
-        }
-        // Notes a timer, and whether the page ends with it.
-        let mut pass = |found: &mut Vec<Shown>, at: Place, shown: Option<Shown>| {
+    while let Some(Cursor { part, after }) = next.filter(|_| filter.most() > 0) {
+        for shown in pass(tables, &filter, part, after, &show)? {
+            let (at, shown) = shown?;
             passed += 1;
             found.extend(shown.filter(|shown| filter.wants(shown)));
-            if found.len() < filter.limit && passed < store::PASSED {
-                return ControlFlow::Continue(());
-            }
-            stopped = Some(Cursor { part, after: at });
-            ControlFlow::Break(())
-        };
-        match part {
-            Part::Ended => {
-                let (found, last) = ended::page(tables, &filter, after)?;
-                return Ok((found, last.map(|after| Cursor { part, after })));
-            }
-            Part::Standing => {
-                let from = filter.from.map_or(i64::MIN, millis);
-                let after = if after.due_ms < from {
-                    Place { due_ms: from.saturating_sub(1), unique: u64::MAX }
-                } else {
-                    after
-                };
-                let until = filter.until.map_or(i64::MAX, millis);
-                tables.heads(after, &mut |at, head| {
-                    if at.due_ms >= until {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    let row = if filter.wants_kind(head.kind) { tables.row(at)? } else { None };
-                    let attempt = tables.attempt(at)?;
-                    Ok(pass(&mut found, at, row.map(|row| show(shown(row, attempt)))))
-                })?;
-            }
-            Part::Buried => {
-                let after = TimerId { due_ms: after.due_ms, unique: after.unique };
-                tables.buried(after, &mut |row| {
-                    let at = row.timer.id.place();
-                    pass(&mut found, at, Some(show(row)))
-                })?;
-            }
-            Part::Damaged => {
-                for shown in tables.damaged(after)? {
-                    let at = shown.timer.timer.place();
-                    if pass(&mut found, at, Some(shown)).is_break() {
-                        break;
-                    }
-                }
+            if found.len() == filter.most() || passed == store::PASSED {
+                return Ok((found, Some(Cursor { part, after: at })));
             }
         }
         next = filter.next_part(part);
     }
-    Ok((found, stopped))
+    Ok((found, next))
+}
+
+/// The places of a part of the store after this one, each with its timer, unless the filter does not want its kind.
+fn pass<'a, L: Lookup>(
+    tables: &'a L,
+    filter: &'a Filter,
+    part: Part,
+    after: Place,
+    show: &'a dyn Fn(Stored) -> Shown,
+) -> Each<'a, (Place, Option<Shown>), L::Error> {
+    Ok(match part {
+        Part::Standing => {
+            let from = filter.from.map_or(i64::MIN, millis);
+            let after = after.max(Place { due_ms: from.saturating_sub(1), unique: u64::MAX });
+            let until = filter.until.map_or(i64::MAX, millis);
+            let heads = tables.heads(after, filter.only_series)?;
+            let heads =
+                heads.take_while(move |head| head.as_ref().map_or(true, |head| head.timer.due_ms < until));
+            Box::new(heads.map(move |head| {
+                let Head { timer, kind } = head?;
+                let at = timer.place();
+                let row = if filter.wants_kind(&kind) { tables.row(at)? } else { None };
+                Ok((at, row.map(|row| standing(tables, row).map(show)).transpose()?))
+            }))
+        }
+        Part::Buried => {
+            let buried = tables.buried(after)?;
+            Box::new(buried.map(move |row| row.map(|row| (row.timer.id.place(), Some(show(row))))))
+        }
+        Part::Damaged => {
+            let damaged = tables.damaged(after)?.into_iter();
+            Box::new(damaged.map(|shown| Ok((shown.timer.timer.place(), Some(shown)))))
+        }
+        Part::Ended => ended::pass(tables, filter, after)?,
+    })
+}
+
+pub(crate) fn count<L: Lookup>(tables: &L) -> Result<Counts, L::Error> {
+    tables.counts()
 }
 
 /// Up to so many timers are counted one by one.
-const COUNTED: u64 = 100_000;
+const COUNTED: usize = 100_000;
 
 /// Counts the first timers, by their due times. The others, if there are more, wait, and are taken for like the ones that were
 /// counted and wait.
-pub(crate) fn tally<L: ReadTables>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
-    let (epoch, paused) = (tables.epoch()?, tables.paused()?);
+pub(crate) fn tally<L: Lookup>(tables: &L, sight: Sight) -> Result<Tally, L::Error> {
+    let about = tables.about();
     let Counts { stored, begun, buried, .. } = tables.counts()?;
     let (mut tally, mut counted) = (Tally::default(), 0);
-    tables.heads(Place::FIRST, &mut |at, head| {
-        if let Some(row) = tables.row(at)? {
-            let attempt = tables.attempt(at)?;
-            let phase = sight.phase(&shown(row, attempt), epoch, &paused);
-            *tally.counts.entry((head.kind.to_owned(), phase)).or_default() += 1;
+    for head in tables.heads(Place::FIRST, false)?.take(COUNTED) {
+        let Head { timer, kind } = head?;
+        if let Some(row) = tables.row(timer.place())? {
+            let phase = sight.phase(&standing(tables, row)?, about.epoch, &about.paused);
+            *tally.counts.entry((kind, phase)).or_default() += 1;
         }
         counted += 1;
-        Ok(if counted == COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    }
     let is_ahead = |phase| matches!(phase, Phase::Waiting | Phase::Retrying);
     scale(&mut tally, is_ahead, (stored + begun).saturating_sub(counted));
     let mut dead = 0;
-    tables.buried(TimerId { due_ms: i64::MIN, unique: 0 }, &mut |row| {
-        *tally.counts.entry((row.kind, Phase::Buried)).or_default() += 1;
+    for row in tables.buried(Place::FIRST)?.take(COUNTED) {
+        *tally.counts.entry((row?.kind, Phase::Buried)).or_default() += 1;
         dead += 1;
-        if dead == COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    }
     scale(&mut tally, |phase| phase == Phase::Buried, buried.saturating_sub(dead));
     Ok(tally)
 }

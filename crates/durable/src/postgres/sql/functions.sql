@@ -62,7 +62,8 @@ $$;
 -- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has called `lock_shares`.
 -- `p_tells`: instances are told even if no shard moves, because an instance with handlers has come or gone. All of these
 -- functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
-create function timingwheel.share_out(p_tells boolean) returns void language plpgsql set jit = off as $$
+create function timingwheel.share_out(p_tells boolean) returns void
+language plpgsql set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_change record;
     v_all bigint := (select count(*) from timingwheel.shards);
@@ -135,7 +136,7 @@ $$;
 -- then the begin decides.
 create function timingwheel.helps(p_epoch bigint) returns table (shard smallint, kinds text[], of_series text[])
 language sql stable
-set jit = off as $$
+set jit = off set max_parallel_workers_per_gather = 0 as $$
     with lacking as (
         select o.epoch, k.kind, k.kind = any(coalesce(o.kinds, '{}')) as is_series
         from timingwheel.instances me
@@ -167,7 +168,7 @@ $$;
 create function timingwheel.join_instance(
     p_lease_ms bigint, p_name text, p_sole boolean, p_kinds text[], p_token bigint,
     out epoch bigint, out now_us bigint
-) language plpgsql set jit = off as $$
+) language plpgsql set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_least bigint;
     v_works boolean := cardinality(p_kinds) > 0;
@@ -199,7 +200,7 @@ create function timingwheel.renew(
     p_epoch bigint, p_token bigint, p_lease_ms bigint, p_from bigint, p_low bigint, p_unread text[],
     out oldest int, out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
     out first_due bigint, out helps smallint[], out is_helped boolean, out low bigint
-) language plpgsql set jit = off set enable_seqscan = off as $$
+) language plpgsql set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
 begin
     taken := 0;
     oldest := (select f.oldest from timingwheel.format f);
@@ -263,7 +264,8 @@ end $$;
 -- left as they are: once the instance has left, they count as stored. This looks through each shard in the order of the primary
 -- key, up to a minute from now: timers begin only a moment before their time.
 create function timingwheel.give_back(p_epoch bigint, p_token bigint) returns bigint
-language plpgsql set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
+language plpgsql set jit = off set max_parallel_workers_per_gather = 0
+    set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
     set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
 declare
     v_until bigint := timingwheel.now_ms() + 60000;
@@ -296,7 +298,8 @@ begin
 end $$;
 
 -- Its shards are the others'. This waits for no row of a timer: joins and renewals wait for this.
-create function timingwheel.leave(p_epoch bigint, p_token bigint) returns void language plpgsql set jit = off as $$
+create function timingwheel.leave(p_epoch bigint, p_token bigint) returns void
+language plpgsql set jit = off set max_parallel_workers_per_gather = 0 as $$
 begin
     perform timingwheel.lock_shares();
     delete from timingwheel.instances where epoch = timingwheel.instance(p_epoch, p_token);
@@ -369,7 +372,7 @@ $$;
 
 -- Deletes ended timers that are older than is kept of their kind: so many at the most. Answers how many.
 create function timingwheel.prune_history(p_most bigint) returns bigint language sql
-set jit = off set enable_seqscan = off as $$
+set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
     with old as (
         select e.place
         from (
@@ -424,7 +427,7 @@ create function timingwheel.save_one(
     p_due bigint, p_number bigint, p_kind text, p_payload bytea, p_key text,
     p_rule text, p_missed text, p_standing text, p_replaces boolean, p_over boolean,
     out answer int, out due bigint, out first bigint, out num bigint
-) language plpgsql set jit = off set enable_seqscan = off as $$
+) language plpgsql set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
     v_is_same boolean;
@@ -521,7 +524,8 @@ end $$;
 create function timingwheel.load(
     p_epoch bigint, p_after_due bigint, p_after_number bigint, p_until bigint, p_limit bigint, p_kinds text[]
 ) returns table (shard smallint, due_ms bigint, number bigint, first_ms bigint, wanted boolean, ahead boolean)
-language plpgsql stable set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
+language plpgsql stable set jit = off set max_parallel_workers_per_gather = 0
+    set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
     set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
@@ -574,7 +578,8 @@ create function timingwheel.begin_timers(
     n bigint, kind text, payload bytea, key text, rule text, missed text, standing text, attempts int, failed int[],
     errors text[], ending boolean, version int, crashes int
 )
-language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql set jit = off set max_parallel_workers_per_gather = 0
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
@@ -645,7 +650,8 @@ end $$;
 create function timingwheel.why_not(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
     out alive boolean, out standing bigint[]
-) language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+) language plpgsql set jit = off set max_parallel_workers_per_gather = 0
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 declare
     v_others bigint[] := array(select epoch from timingwheel.instances where epoch <> p_epoch);
@@ -673,7 +679,8 @@ end $$;
 create function timingwheel.settle_done(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[], p_versions int[]
 ) returns setof bigint
-language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql set jit = off set max_parallel_workers_per_gather = 0
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
@@ -737,7 +744,7 @@ create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
     p_error text, p_put_due bigint, p_put_first bigint, p_put_number bigint, p_put_attempts int, p_rule text,
     p_missed text, p_standing text, p_waits boolean
-) returns int language plpgsql set jit = off set enable_seqscan = off as $$
+) returns int language plpgsql set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
     v_shard smallint := timingwheel.shard_of(p_number);
@@ -808,7 +815,7 @@ end $$;
 create function timingwheel.cancel_one(
     p_first bigint, p_number bigint, p_key text,
     out answer int, out due bigint, out first bigint, out num bigint, out attempt int
-) language plpgsql set jit = off set enable_seqscan = off as $$
+) language plpgsql set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
 begin
@@ -849,7 +856,7 @@ end $$;
 
 -- A timer, by its name or its key, wherever it stands, locked.
 create function timingwheel.locked(p_first bigint, p_number bigint, p_key text) returns timingwheel.timers
-language plpgsql set jit = off set enable_seqscan = off as $$
+language plpgsql set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
 declare
     v_found timingwheel.timers;
 begin
@@ -874,7 +881,7 @@ end $$;
 create function timingwheel.move_one(
     p_first bigint, p_number bigint, p_key text, p_due bigint,
     out answer int, out was bigint, out first bigint, out num bigint, out attempt int
-) language plpgsql set jit = off set enable_seqscan = off as $$
+) language plpgsql set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
 begin
@@ -899,7 +906,7 @@ end $$;
 -- 0 there is none; 1 stored; 2 deleted; 3 another one has its key.
 create function timingwheel.unbury_one(
     p_first bigint, p_number bigint, p_due bigint, p_new_number bigint, out answer int, out first bigint, out num bigint
-) language plpgsql set jit = off set enable_seqscan = off as $$
+) language plpgsql set jit = off set max_parallel_workers_per_gather = 0 set enable_seqscan = off as $$
 declare
     v_old timingwheel.buried;
 begin

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Effects, Ended, Hint, Histories, Kinds, Loaded, Look, Looked, Move, Near, NewTimer,
+    Ask, Begun, Counts, Effects, Ended, Filter, Hint, Histories, Kinds, Loaded, Looked, Move, Near, NewTimer,
     Owner, Page, Paused, Picked, Removal, Renewed, Saved, Settled, Sight, Store, Stored, Taken, Tally,
     ToBegin, Which,
 };
@@ -134,7 +134,7 @@ hooked! {
     unbury(id: TimerId, due: Option<Timestamp>, number: u64) -> Taken;
     list(page: Page) -> Vec<Stored>;
     count() -> Counts;
-    look(look: Look) -> Looked;
+    look(filter: Filter, sight: Sight) -> Looked;
     tally(sight: Sight) -> Tally;
     act(picked: Vec<Picked>, due: Option<Timestamp>) -> Effects;
     pause(change: Option<(String, bool)>) -> Paused;
