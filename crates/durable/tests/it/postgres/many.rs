@@ -155,3 +155,17 @@ async fn a_large_table_is_counted_from_a_sample_and_the_count_says_so() {
     let counts = store.count().await.expect("counts");
     assert_eq!((counts.stored, counts.begun, counts.buried, counts.is_estimate), (1, 0, 0, false));
 }
+
+#[tokio::test]
+async fn functions_that_price_out_sequential_scans_take_no_parallel_workers() {
+    let url = database().await;
+    store(&url).await;
+    // The price is above that from which the planner takes workers: two processes more for each renewal. Functions that compile
+    // nothing look one row up.
+    let taking = "select proname::text from pg_proc where pronamespace = 'timingwheel'::regnamespace
+        and proconfig @> '{jit=off}'
+        and not proconfig @> '{max_parallel_workers_per_gather=0}'";
+    let taking = client(&url).await.query(taking, &[]).await.expect("names");
+    let names: Vec<String> = taking.iter().map(|row| row.get(0)).collect();
+    assert_eq!(names, [""; 0]);
+}
