@@ -170,7 +170,9 @@ impl Inner {
             }
             next = match (ends_at, part, filter.phase) {
                 (Some(after), ..) => return Ok((found, Some(Cursor { part, after }))),
-                (None, Part::Standing, None | Some(Phase::Damaged)) if filter.part.is_none() => {
+                (None, Part::Standing, None | Some(Phase::Damaged))
+                    if filter.part != Some(Part::Standing) =>
+                {
                     Some(Cursor { part: Part::Buried, after: Place::FIRST })
                 }
                 _ => None,

@@ -115,7 +115,7 @@ pub struct Filter {
     pub(crate) from: Option<Timestamp>,
     pub(crate) until: Option<Timestamp>,
     pub(crate) only_series: bool,
-    /// Only those in this part of a store.
+    /// Only those in this part of a store, unless the phase names another.
     pub(crate) part: Option<Part>,
     pub(crate) limit: Option<usize>,
     pub(crate) after: Option<Cursor>,
@@ -186,12 +186,12 @@ impl Filter {
 
     /// The part of the store in which a look begins, and the place after which it does.
     pub(crate) fn start(&self) -> Cursor {
-        let part = self.part.unwrap_or(match self.phase {
+        let part = match self.phase {
             Some(Phase::Buried) => Part::Buried,
             Some(Phase::Damaged) => Part::Damaged,
             Some(phase) if phase.has_ended() => Part::Ended,
-            _ => Part::Standing,
-        });
+            _ => self.part.unwrap_or(Part::Standing),
+        };
         self.after.unwrap_or(Cursor { part, after: Place::FIRST })
     }
 
