@@ -37,7 +37,7 @@ pub(super) struct Beginning {
     pub(super) may_have_begun: bool,
     /// It was cancelled while the answer is on its way.
     pub(super) is_cancelled: bool,
-    /// It begins alone, or has done so and found no place then.
+    /// It is a suspect, and begins alone.
     pub(super) is_alone: bool,
 }
 

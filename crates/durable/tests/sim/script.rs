@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use crate::lack::Lack;
+
 /// The size of a world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Script {
@@ -24,55 +26,6 @@ pub(crate) struct Script {
     pub(crate) lacks: Option<Lack>,
     #[serde(skip)]
     pub(crate) steps: Vec<Step>,
-}
-
-/// Part of the meaning of the SQL, or of its client, that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Lack {
-    /// An owner is told by its epoch alone.
-    Token,
-    /// An owner counts its saves from its token on.
-    NumbersFromToken,
-    /// Renewals share the connections of other calls.
-    LeaseConnection,
-    /// The first lease is short.
-    FirstLease,
-    /// Who gives up a statement that waits cancels it.
-    CancelsStatements,
-    /// Each transaction tells of the soon timers that it saves.
-    HintsOfTransactions,
-    /// Who is told of a soon timer is decided by the database's clock.
-    HintsByDatabase,
-    /// A run of a series is retried as a plain timer.
-    PlainRetry,
-    /// What was cancelled while it ran is not begun again, if its process died.
-    CancelledAndDied,
-    /// A begin looks at whose the shard is.
-    BeginsOwnShards,
-    /// A begin looks at whether a living owner has begun the timer.
-    BeginsOnce,
-    /// A begin leaves a timer that a transaction holds.
-    BeginsUnlocked,
-    /// An end looks at the version.
-    SettlesVersion,
-    /// An end looks at who has begun the attempt.
-    SettlesOwn,
-    /// An end leaves a timer that a transaction holds.
-    SettlesUnlocked,
-    /// A renewal lengthens the lease.
-    RenewLengthens,
-    /// A renewal removes the owners that were silent.
-    RenewRemoves,
-    /// A renewal shares out what they had.
-    RenewShares,
-    /// A leave shares out what it had.
-    LeaveShares,
-    /// Each shard has an owner.
-    ShareAll,
-    /// No shard has two owners in the eyes of those that have lost it: a hint tells them.
-    ShareHints,
-    /// What the owner of a shard has no handler for is another's, who has one.
-    Helps,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,9 +7,7 @@ use jiff::Timestamp;
 use timingwheel_durable::Place;
 use timingwheel_durable::store::{Kinds, Paused};
 
-use super::{Db, FIRST_LEASE_MS, Lease, Lock, Member, Parts, SHARDS, Who, shard};
-use crate::history::Event;
-use crate::script::Lack;
+use super::{Db, Event, FIRST_LEASE_MS, Lack, Lease, Lock, Member, Parts, SHARDS, Who, shard};
 
 impl Db {
     /// `tells`: even if no shard moves, because an instance with handlers has come or gone.
