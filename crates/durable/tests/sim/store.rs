@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 use crate::db::{Db, Parts, Who, shard};
 use crate::history::Event;
 use crate::lack::Lack;
-use crate::network::{Wire, ms};
+use crate::network::Wire;
 use crate::script::POISON;
 
 /// A timer due within so many milliseconds is put into a shard of the instance that saves it.
