@@ -206,6 +206,9 @@ impl Runner {
 
     /// Asks again, if it is time.
     pub(super) fn take_up(&mut self) {
+        if self.put_off.again.is_empty() {
+            return;
+        }
         let now = Instant::now();
         while let Some(first) = self.put_off.again.first_entry().filter(|first| *first.key() <= now) {
             for question in first.remove() {

@@ -146,6 +146,7 @@ impl Reader {
     }
 
     fn read(&mut self, event: &Event) {
+        let key_before = self.key_of(event);
         match event {
             Event::Joined { .. } | Event::Up { .. } | Event::Down { .. } | Event::Gone { .. } => {
                 self.overdue();
@@ -237,14 +238,29 @@ impl Reader {
             event => self.changed(event),
         }
         // What is true now is true at a moment of each call that is under way.
-        if !matches!(event, Event::Called { .. } | Event::Ended { .. } | Event::Shares { .. }) {
-            let mut asked = std::mem::take(&mut self.asked);
-            for asked in asked.values_mut() {
+        let (key, mut asked) = (self.key_of(event), std::mem::take(&mut self.asked));
+        let changes_all = matches!(event, Event::Joined { .. } | Event::Gone { .. } | Event::Lost { .. });
+        for asked in asked.values_mut() {
+            if changes_all || (asked.key.is_some() && (asked.key == key || asked.key == key_before)) {
                 self.look(asked);
-                asked.note(event);
             }
-            self.asked = asked;
+            asked.note(event);
         }
+        self.asked = asked;
+    }
+
+    /// The key of the timer that an event is about, if somebody waits for an answer.
+    fn key_of(&self, event: &Event) -> Option<String> {
+        use Event::*;
+        let id = match event {
+            _ if self.asked.is_empty() => return None,
+            Saved { id, .. } | Updated { id, .. } | Moved { id, .. } | Ending { id } => id,
+            Dropped { id, .. } | Begun { id, .. } => id,
+            Settled(ended) => &ended.id,
+            Retried { name, .. } => name,
+            _ => return None,
+        };
+        self.stands.rows.get(&id.unique())?.key.clone()
     }
 
     fn row(&mut self, id: TimerId) -> Option<&mut Row> {

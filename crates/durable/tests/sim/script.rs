@@ -304,7 +304,10 @@ impl Draws {
             14 | 15 => Cancel { by, key },
             16 => Crowd { by, key, count: self.random.usize(2..40) },
             17 => CancelIn { key, holds_ms, commits },
-            18 if self.one_in(2) => Hold { key: self.series().unwrap_or(key), holds_ms: 2 * self.lease },
+            18 if self.one_in(2) => {
+                // Who finds it held asks each second, so longer would be more of the same.
+                Hold { key: self.series().unwrap_or(key), holds_ms: (2 * self.lease).min(20 * MINUTE) }
+            }
             18 => Hold { key, holds_ms: self.small(1_000) },
             19..=21 => Move { by, key, due_in_ms },
             22 => RetryBuried { by },
@@ -373,7 +376,8 @@ impl Script {
                 Action::Every { key, minutes, .. } if draws.one_in(3) => {
                     let every = every_minutes(*minutes) * MINUTE;
                     let run = (draws.random.i64(recent..=draws.span) / every + 1) * every;
-                    let (at, holds_ms) = (run - draws.small(every), draws.small(draws.lease) + 10_000);
+                    let holds_ms = draws.small(draws.lease.min(20 * MINUTE)) + 10_000;
+                    let at = run - draws.small(every);
                     let does = Action::Hold { key: *key, holds_ms: run - at + holds_ms };
                     steps.extend((recent..draws.span).contains(&at).then_some(Step { at, does }));
                 }

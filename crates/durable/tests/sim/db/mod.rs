@@ -5,7 +5,9 @@
 
 mod members;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
@@ -52,6 +54,9 @@ pub(crate) fn shard(unique: u64) -> u64 {
     unique % SHARDS
 }
 
+/// With which kinds an instance helps in which shards, and whether with their series.
+type Helps = BTreeMap<u64, BTreeSet<(String, bool)>>;
+
 /// What a snapshot has.
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
@@ -59,6 +64,7 @@ pub(crate) struct Tables {
     numbers: u64,
     pub(crate) members: BTreeMap<u64, Member>,
     pub(crate) owners: BTreeMap<u64, u64>,
+    helps: RefCell<BTreeMap<u64, Arc<Helps>>>,
     /// Kinds.
     pub(crate) paused: BTreeSet<String>,
     /// When the first timer of a shard is due, as far as its owners have seen.
@@ -401,7 +407,7 @@ impl Db {
             looked_at += 1;
             let is_its = is_own(row)
                 || helped_with(row)
-                    .is_some_and(|with| with.contains(&(row.kind.as_str(), row.series.is_some())));
+                    .is_some_and(|with| with.contains(&(row.kind.clone(), row.series.is_some())));
             if ask.kinds.contains(&row.kind) && is_its && !self.runs(row) {
                 timers.push(row.timer);
             }
