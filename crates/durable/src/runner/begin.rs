@@ -23,8 +23,10 @@ const MOST_CRASHES: u32 = 20;
 /// After so many of them a timer is begun alone, so that one that ends its process harms no other.
 const SUSPICIOUS: u32 = 3;
 
-/// How long a suspect runs before the next one begins, unless it ends before.
-const SUSPECT_ALONE: Duration = Duration::from_secs(1);
+/// How long a new suspect runs before the next one begins, unless it ends before. It runs alone for twice as long after each crash.
+const FIRST_ALONE: Duration = Duration::from_secs(1);
+/// It is alone for no longer than this, so that one that never ends does not hold up the others for ever.
+const LONGEST_ALONE: Duration = Duration::from_secs(3_600);
 
 /// After this the store is asked again for a timer whose rule cannot be read here.
 pub(super) const UNREADABLE_RULE: Duration = Duration::from_secs(60);
@@ -39,6 +41,26 @@ pub(super) const REMOVED: &str =
 /// How many are begun or ended in one call at the most.
 pub(super) const BATCH: usize = 10_000;
 
+/// A timer whose process has ended in the middle of several attempts. It waits to be begun alone.
+#[derive(Clone, Copy)]
+pub(super) struct Suspect {
+    kind: &'static str,
+    crashes: u32,
+}
+
+impl Suspect {
+    pub(super) fn new(attempt: &Attempt) -> Self {
+        Self { kind: attempt.handler.kind, crashes: attempt.stored.crashes }
+    }
+
+    /// How long it runs before the next suspect begins, unless it ends before. So one that is about to be buried has been alone for as
+    /// long as it runs, and no other suspect has ended its process meanwhile.
+    fn is_alone_for(self) -> Duration {
+        let doubled = self.crashes.saturating_sub(SUSPICIOUS).min(31);
+        FIRST_ALONE.saturating_mul(1 << doubled).min(LONGEST_ALONE)
+    }
+}
+
 impl Runner {
     /// Begins timers that are ready, as many as there may be more handlers.
     pub(super) fn begin(&mut self) {
@@ -52,19 +74,18 @@ impl Runner {
         if nears.is_empty()
             && room > 0
             && self.suspect_at().is_some_and(|at| at <= Instant::now())
-            && let Some(near) = self.alone.pop_first()
+            && let Some((near, suspect)) = self.next_suspect()
         {
-            self.suspect = Some((near.id(), Instant::now()));
-            self.begin_one(near, true, &mut nears);
+            self.begin_one(near, Some(suspect), &mut nears);
         }
         let most = if nears.is_empty() { room } else { 0 };
-        for (near, is_alone) in self.with_a_place(most) {
-            self.begin_one(near, is_alone, &mut nears);
+        for near in self.with_a_place(most) {
+            self.begin_one(near, None, &mut nears);
         }
         while nears.len() < most
             && let Some(near) = self.ready.pop_first()
         {
-            self.begin_one(near, false, &mut nears);
+            self.begin_one(near, None, &mut nears);
         }
         if !nears.is_empty() {
             let ask = ToBegin { timers: nears.clone(), kinds };
@@ -73,12 +94,16 @@ impl Runner {
         }
     }
 
-    fn begin_one(&mut self, near: Near, is_alone: bool, nears: &mut Vec<Near>) {
+    fn begin_one(&mut self, near: Near, suspect: Option<Suspect>, nears: &mut Vec<Near>) {
         match self.live.entry(near.id()) {
             // It was moved while its end is on its way, or the notice came late.
             Entry::Occupied(_) => drop(self.behind_live.entry(near.id()).or_default().insert(near)),
             Entry::Vacant(place) => {
+                let is_alone = suspect.is_some();
                 place.insert(Live::Beginning(Beginning { is_alone, ..Beginning::default() }));
+                if let Some(suspect) = suspect {
+                    self.suspect = Some((near.id(), Instant::now() + suspect.is_alone_for()));
+                }
                 nears.push(near);
             }
         }
@@ -86,9 +111,19 @@ impl Runner {
 
     /// When the next suspect may begin: when the one before has ended, or has run for a while. `None` if none waits.
     pub(super) fn suspect_at(&self) -> Option<Instant> {
-        self.alone.first()?;
+        self.alone.first_key_value()?;
         let runs = self.suspect.filter(|(id, _)| self.live.contains_key(id));
-        Some(runs.map_or_else(Instant::now, |(_, began)| began + SUSPECT_ALONE))
+        Some(runs.map_or_else(Instant::now, |(_, until)| until))
+    }
+
+    /// Of the suspects whose kinds have a place, the one with the most crashes. Of several it is in turn the earliest and the latest:
+    /// the one that began last, and may have ended the process, is the first of them to begin the next time.
+    fn next_suspect(&mut self) -> Option<(Near, Suspect)> {
+        let waits = || self.alone.iter().filter(|(_, suspect)| self.has_a_place(suspect.kind));
+        let most = waits().map(|(_, suspect)| suspect.crashes).max()?;
+        let mut equal = waits().filter(|(_, suspect)| suspect.crashes == most).map(|(near, _)| *near);
+        let near = if most % 2 == 0 { equal.next_back() } else { equal.next() }?;
+        self.alone.remove_entry(&near)
     }
 
     /// The store has answered. [`take_in_begun`](Self::take_in_begun) takes in the timers that it has begun.
@@ -222,8 +257,17 @@ impl Runner {
             return self.give_back_for(attempt, Wait::For(UNREADABLE_RULE));
         }
         let Some(came) = self.take_place(&attempt, came) else {
+            if crashes >= SUSPICIOUS {
+                self.comes_up_again(id, came);
+                return self.give_back_for(attempt, Wait::Alone);
+            }
+            self.wait_for_a_place(&attempt, came);
             return self.give_back_for(attempt, Wait::Elsewhere);
         };
+        if crashes >= SUSPICIOUS {
+            // The answer may have taken long.
+            self.suspect = Some((id, Instant::now() + Suspect::new(&attempt).is_alone_for()));
+        }
         // A later attempt is made however late it is, and so is one that was snoozed or moved.
         let (scheduled, number) = (id.first_due(), attempt.stored.attempts);
         if attempt.stored.timer.due() == scheduled

@@ -37,7 +37,7 @@ pub(super) struct Beginning {
     pub(super) may_have_begun: bool,
     /// It was cancelled while the answer is on its way.
     pub(super) is_cancelled: bool,
-    /// It begins alone, or has done so and found no place then.
+    /// It is a suspect, and begins alone.
     pub(super) is_alone: bool,
 }
 
@@ -206,6 +206,9 @@ impl Runner {
 
     /// Asks again, if it is time.
     pub(super) fn take_up(&mut self) {
+        if self.put_off.again.is_empty() {
+            return;
+        }
         let now = Instant::now();
         while let Some(first) = self.put_off.again.first_entry().filter(|first| *first.key() <= now) {
             for question in first.remove() {

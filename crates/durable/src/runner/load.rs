@@ -157,7 +157,7 @@ impl Runner {
 
     /// The same, where the wall clock has shown `wall` just now.
     fn arm_after(&mut self, wall: Timestamp, near: Near) {
-        if self.keys.contains_key(&near) || self.alone.contains(&near) || self.waits_for_a_place(near) {
+        if self.keys.contains_key(&near) || self.alone.contains_key(&near) || self.waits_for_a_place(near) {
             return;
         }
         match self.clocks.instant_after(wall, near.due_ms) {
@@ -199,7 +199,7 @@ impl Runner {
         if self.near() <= window.saturating_mul(2) || self.window.is_loading() {
             return;
         }
-        let here = self.keys.keys().chain(&self.ready).chain(&self.alone);
+        let here = self.keys.keys().chain(&self.ready).chain(self.alone.keys());
         let mut nears: Vec<Near> = here.copied().collect();
         nears.sort_unstable_by_key(|near| near.place());
         let beyond = nears.split_off(window);

@@ -27,7 +27,7 @@ mod settle;
 mod stop;
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
@@ -53,7 +53,7 @@ use crate::postgres::PostgresStore;
 use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Paused, Settled};
 use crate::window::Window;
-use begin::BATCH;
+use begin::{BATCH, Suspect};
 use call_handler::let_others_run;
 use clocks::Clocks;
 use inspect::Inspections;
@@ -150,9 +150,9 @@ pub(crate) struct Runner {
     inspections: Inspections,
     /// A timer may be stored before the window's end and not be armed.
     loads_anew: bool,
-    /// Suspects: timers whose process has ended in the middle of several attempts. Each is begun alone, the earliest first.
-    alone: BTreeSet<Near>,
-    /// The last suspect that began, and when.
+    /// Suspects, each of which is begun alone.
+    alone: BTreeMap<Near, Suspect>,
+    /// The last suspect that began, and until when it runs alone.
     suspect: Option<(TimerId, tokio::time::Instant)>,
     loading: Option<AnsweredWith<LoadAsked, Loaded>>,
     beginning: Option<(Vec<Near>, Asked<Vec<Begun>>)>,
@@ -225,7 +225,7 @@ impl Runner {
             ends: Batches::of_at_most(BATCH),
             inspections: Inspections::new(),
             loads_anew: false,
-            alone: BTreeSet::new(),
+            alone: BTreeMap::new(),
             suspect: None,
             loading: None,
             beginning: None,
@@ -313,7 +313,7 @@ impl Runner {
     /// When the first timer is due that has not begun, as far as is known here.
     fn first_due(&self) -> Option<i64> {
         let beginning = self.beginning.iter().filter_map(|(nears, _)| nears.first());
-        let here = [self.ready.first(), self.alone.first()].into_iter().flatten().chain(self.again.iter());
+        let here = self.ready.first().into_iter().chain(self.alone.keys().next()).chain(self.again.iter());
         let stored = self.window.first_beyond().filter(|due| *due > i64::MIN);
         here.chain(beginning).map(|near| near.due_ms).chain(stored).chain(self.put_off.first_due()).min()
     }

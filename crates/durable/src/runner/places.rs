@@ -31,16 +31,9 @@ pub(super) struct Limited {
     places: Places,
     /// Timers that have a place: their handlers run, or they are about to begin. Those that have waited know since when.
     holders: HashMap<TimerId, Option<Timestamp>>,
-    /// Timers that wait for a place.
-    waiting: BTreeMap<Near, Waiting>,
+    /// Timers that wait for a place, and since when. Suspects wait among their like.
+    waiting: BTreeMap<Near, Timestamp>,
     left_out: Option<LeftOut>,
-}
-
-#[derive(Clone, Copy)]
-struct Waiting {
-    since: Timestamp,
-    /// It is a suspect, and had begun alone when it found no place.
-    is_alone: bool,
 }
 
 /// Loads leave a kind out.
@@ -89,33 +82,45 @@ impl Runner {
         (shards.1 > 0 || !self.share.is_shared).then_some(shards)
     }
 
-    /// A timer that has begun takes a place of its kind. If there is none, it waits. Otherwise tells when it came up first.
+    /// Whether another timer of this kind may have a place.
+    pub(super) fn has_a_place(&self, kind: &str) -> bool {
+        let limited = self.limited.iter().find(|limited| limited.kind == kind);
+        limited.is_none_or(|limited| limited.holders.len() < limited.most(self.part()))
+    }
+
+    /// A timer that has begun takes a place of its kind. Tells when it came up first, or `None` if there is no place.
     pub(super) fn take_place(&mut self, attempt: &Attempt, wall: Timestamp) -> Option<Timestamp> {
-        let Some(n) = self.limited.iter().position(|limited| limited.kind == attempt.handler.kind) else {
+        let has_a_place = self.has_a_place(attempt.handler.kind);
+        let Some(limited) = self.limited.iter_mut().find(|limited| limited.kind == attempt.handler.kind)
+        else {
             return Some(wall);
         };
-        let (part, most_waiting) = (self.part(), WAITING.min(self.settings.in_memory));
-        let is_alone = self.beginning_of(attempt.id()).is_alone;
-        let limited = &mut self.limited[n];
         if let Some(since) = limited.holders.get(&attempt.id()) {
             return Some(since.unwrap_or(wall));
         }
-        if limited.holders.len() < limited.most(part) {
+        has_a_place.then(|| {
             limited.holders.insert(attempt.id(), None);
-            return Some(wall);
-        }
+            wall
+        })
+    }
+
+    /// A timer has begun, and its kind has no place: it waits here, or in the store.
+    pub(super) fn wait_for_a_place(&mut self, attempt: &Attempt, wall: Timestamp) {
+        let most_waiting = WAITING.min(self.settings.in_memory);
+        let Some(limited) = self.limited.iter_mut().find(|limited| limited.kind == attempt.handler.kind)
+        else {
+            return;
+        };
         if limited.waiting.len() < most_waiting {
-            limited.waiting.insert(attempt.stored.timer, Waiting { since: wall, is_alone });
+            limited.waiting.insert(attempt.stored.timer, wall);
         } else {
             // From the first that was due while the others ran, and not missed before.
-            let was_on_time =
-                |(near, waiting): &(&Near, &Waiting)| !next_run::is_late(near.due(), waiting.since);
+            let was_on_time = |(near, since): &(&Near, &Timestamp)| !next_run::is_late(near.due(), **since);
             let first = limited.waiting.iter().find(was_on_time).map(|(near, _)| near.due());
             let since = first.unwrap_or(wall);
             let left_out = limited.left_out.get_or_insert(LeftOut { since, after: Place::FIRST });
             left_out.after = left_out.after.min(just_before(attempt.stored.timer));
         }
-        None
     }
 
     /// Since when a timer had waited that has a place now.
@@ -147,7 +152,7 @@ impl Runner {
         }
         for limited in &mut self.limited {
             let waiting = std::mem::take(&mut limited.waiting).into_iter();
-            self.waited.extend(waiting.map(|(near, waiting)| (near.id(), waiting.since)));
+            self.waited.extend(waiting.map(|(near, since)| (near.id(), since)));
         }
         self.loads_again_from(Place::FIRST);
     }
@@ -172,8 +177,8 @@ impl Runner {
         }
     }
 
-    /// Timers that have waited and get a place now, `most` at the most; and whether they have begun alone before.
-    pub(super) fn with_a_place(&mut self, most: usize) -> Vec<(Near, bool)> {
+    /// Timers that have waited and get a place now, `most` at the most.
+    pub(super) fn with_a_place(&mut self, most: usize) -> Vec<Near> {
         let mut nears = Vec::new();
         if self.limited.is_empty() {
             return nears;
@@ -182,10 +187,10 @@ impl Runner {
         for limited in &mut self.limited {
             while nears.len() < most
                 && limited.holders.len() < limited.most(part)
-                && let Some((near, Waiting { since, is_alone })) = limited.waiting.pop_first()
+                && let Some((near, since)) = limited.waiting.pop_first()
             {
                 limited.holders.insert(near.id(), Some(since));
-                nears.push((near, is_alone));
+                nears.push(near);
             }
         }
         nears
@@ -228,7 +233,7 @@ impl Runner {
         for near in loaded.timers.into_iter().filter(is_new) {
             let came = if near.due() < left_out.since { wall } else { near.due() };
             let since = self.waited.remove(&near.id()).unwrap_or(came);
-            limited.waiting.entry(near).or_insert(Waiting { since, is_alone: false });
+            limited.waiting.entry(near).or_insert(since);
         }
         if loaded.end < Place::last_of(timestamp(until_ms)) {
             left_out.after = loaded.end;

@@ -8,7 +8,7 @@ use futures::future::maybe_done;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::begin::{REMOVED, UNREADABLE_RULE};
+use super::begin::{REMOVED, Suspect, UNREADABLE_RULE};
 use super::live::{Attempt, Live, Settling};
 use super::{ANSWERS_AT_A_TIME, Command, Outcome, Runner};
 use crate::error::{Error, cut, with_causes};
@@ -45,7 +45,7 @@ pub(crate) enum Wait {
     No,
     /// On the wheel.
     For(Duration),
-    /// Among those that are begun alone.
+    /// Among the suspects, which are begun alone.
     Alone,
     /// Among those that wait for a place, or in the store, where a later load finds it.
     Elsewhere,
@@ -346,7 +346,9 @@ impl Runner {
         if let Some(put) = ended.change.put() {
             match settling.end {
                 End::GiveBack(Wait::Elsewhere) => {}
-                End::GiveBack(Wait::Alone) if self.may_begin() => drop(self.alone.insert(put.timer)),
+                End::GiveBack(Wait::Alone) if self.may_begin() => {
+                    self.alone.insert(put.timer, Suspect::new(&settling.attempt));
+                }
                 End::GiveBack(Wait::For(wait)) if self.may_begin() => {
                     self.arm_at(put.timer, Instant::now() + wait);
                 }

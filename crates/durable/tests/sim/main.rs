@@ -12,6 +12,7 @@
 
 mod db;
 mod history;
+mod lack;
 mod life;
 mod network;
 mod oracle;
@@ -34,8 +35,9 @@ use timingwheel::TimingWheel;
 use tokio::runtime::Runtime;
 
 use history::{Event, History};
+use lack::Lack;
 use oracle::Wrong;
-use script::{Action, Lack, Script};
+use script::{Action, Script};
 
 /// All worlds of a thread happen one after the other, on one runtime. A wheel counts milliseconds from a moment of the process, and
 /// its levels are powers of two of them. Each world begins at a multiple of this power, and is shorter. So levels change at the same
@@ -56,7 +58,7 @@ const COUNTED: u128 = 1 << 63;
 
 fn runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().start_paused(true).build().expect("a runtime")
+    builder.enable_time().start_paused(true).on_thread_unpark(network::goes_on).build().expect("a runtime")
 }
 
 fn now() -> Instant {

@@ -9,7 +9,9 @@
 //! | shard | no owner begins a timer whose shard another one has
 //! | cause | another attempt follows an answer of the handler, or the end of the owner before |
 //! | uncalled | a timer ends by its handler, by a cancel, or as a missed run |
-//! | buried | a timer is buried by its handler's answer, or after its tries, each of which a handler has answered |
+//! | buried, buried untried | a timer is buried by its handler's answer, or after its tries, each of which a handler has answered |
+//! | taken along | or after crashes, for most of which other timers with as many crashes are not to blame |
+//! | alone | a suspect runs without other suspects for its time |
 //! | answer | what a user was told is true |
 //! | due | a timer is due when its user said, by the database's clock |
 //! | series | no run of a series is left out that was not missed, and none comes again |
@@ -32,23 +34,23 @@
 //! | paused | no handler of a kind is called that was paused a lease before |
 //! | busy | a world needs no more statements than instances need that have nothing to repeat without end |
 
+mod burials;
 mod calls;
 mod calm;
+mod series;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use timingwheel_durable::TimerId;
 
+use self::burials::Crashes;
 use self::calls::Asked;
 use self::calm::{BEFORE, HANDED_OVER};
 use crate::db::shard;
-use crate::history::{Event, History, KILLS, Settled};
+use crate::history::{Event, History, Settled};
 use crate::network::{EPOCH_MS, MOST_STATEMENTS};
 use crate::payload::kind;
-use crate::script::{POISON, Script};
-
-/// After so many attempts whose process ended a timer is buried, whatever its tries.
-const MOST_CRASHES: u32 = 20;
+use crate::script::Script;
 
 /// The first lease, and the slowest answers that tell of its end.
 const PHANTOM: i64 = 17_000;
@@ -71,6 +73,8 @@ struct Row {
     since: i64,
     attempts: u32,
     begun_by: Option<u64>,
+    begun_at: i64,
+    crashes: Crashes,
     /// The handler of the present attempt was called.
     is_called: bool,
     is_ending: bool,
@@ -142,6 +146,7 @@ impl Reader {
     }
 
     fn read(&mut self, event: &Event) {
+        let key_before = self.key_of(event);
         match event {
             Event::Joined { .. } | Event::Up { .. } | Event::Down { .. } | Event::Gone { .. } => {
                 self.overdue();
@@ -183,7 +188,7 @@ impl Reader {
                 }
             }
             Event::Down { inst, .. } => drop(self.up.remove(inst)),
-            Event::Ended { id, how, .. } => self.ended(*id, how),
+            Event::Ended { inst, id, how, .. } => self.ended(*inst, *id, how),
             Event::Effect { id, .. } => {
                 let count = self.effects.entry(*id).or_default();
                 *count += 1;
@@ -233,14 +238,29 @@ impl Reader {
             event => self.changed(event),
         }
         // What is true now is true at a moment of each call that is under way.
-        if !matches!(event, Event::Called { .. } | Event::Ended { .. } | Event::Shares { .. }) {
-            let mut asked = std::mem::take(&mut self.asked);
-            for asked in asked.values_mut() {
+        let (key, mut asked) = (self.key_of(event), std::mem::take(&mut self.asked));
+        let changes_all = matches!(event, Event::Joined { .. } | Event::Gone { .. } | Event::Lost { .. });
+        for asked in asked.values_mut() {
+            if changes_all || (asked.key.is_some() && (asked.key == key || asked.key == key_before)) {
                 self.look(asked);
-                asked.note(event);
             }
-            self.asked = asked;
+            asked.note(event);
         }
+        self.asked = asked;
+    }
+
+    /// The key of the timer that an event is about, if somebody waits for an answer.
+    fn key_of(&self, event: &Event) -> Option<String> {
+        use Event::*;
+        let id = match event {
+            _ if self.asked.is_empty() => return None,
+            Saved { id, .. } | Updated { id, .. } | Moved { id, .. } | Ending { id } => id,
+            Dropped { id, .. } | Begun { id, .. } => id,
+            Settled(ended) => &ended.id,
+            Retried { name, .. } => name,
+            _ => return None,
+        };
+        self.stands.rows.get(&id.unique())?.key.clone()
     }
 
     fn row(&mut self, id: TimerId) -> Option<&mut Row> {
@@ -263,6 +283,8 @@ impl Reader {
                     since: now,
                     attempts: 0,
                     begun_by: None,
+                    begun_at: 0,
+                    crashes: Crashes::default(),
                     is_called: false,
                     is_ending: false,
                     needs: *needs,
@@ -283,7 +305,8 @@ impl Reader {
             }
             Event::Moved { id, due_ms } => {
                 if let Some(row) = self.row(*id) {
-                    (row.due_ms, row.since, row.begun_by) = (*due_ms, now, None);
+                    row.crash();
+                    (row.due_ms, row.since) = (*due_ms, now);
                 }
             }
             Event::Ending { id } => {
@@ -294,6 +317,7 @@ impl Reader {
             Event::Dropped { id, .. } if self.row(*id).is_some() => {
                 self.stands.rows.remove(&id.unique());
             }
+            Event::Dropped { id, .. } => drop(self.stands.buried.remove(id)),
             Event::Retried { id, name, due_ms } => {
                 self.failed.remove(id);
                 self.buries.remove(id);
@@ -303,7 +327,7 @@ impl Reader {
                 if name != id {
                     (row.id, row.key) = (*name, None);
                 }
-                (row.due_ms, row.since, row.attempts) = (*due_ms, now, 0);
+                (row.due_ms, row.since, row.attempts, row.crashes) = (*due_ms, now, 0, Crashes::default());
                 (row.begun_by, row.is_called, row.is_ending) = (None, false, false);
                 self.stands.rows.insert(name.unique(), row);
             }
@@ -346,7 +370,8 @@ impl Reader {
 
     fn begun(&mut self, inst: usize, epoch: u64, id: TimerId, attempt: u32) {
         self.is_member(inst, epoch, id);
-        let begun_before = self.begun_at.insert((inst, epoch, id, attempt), self.now);
+        let now = self.now;
+        let begun_before = self.begun_at.insert((inst, epoch, id, attempt), now);
         // It has ended, and a restore has brought it back.
         let is_back = begun_before.is_some_and(|at| at <= self.lost_at);
         let members: BTreeSet<u64> = self.stands.members.keys().copied().collect();
@@ -356,6 +381,10 @@ impl Reader {
         let before = row.begun_by.filter(|before| *before != epoch && members.contains(before));
         let is_again = row.begun_by == Some(epoch);
         row.is_called &= is_again && !is_back;
+        if !is_again {
+            row.crash();
+            row.begun_at = now;
+        }
         (row.begun_by, row.attempts) = (Some(epoch), attempt);
         if is_over {
             self.wrong("cancelled", format!("{id} is begun again, and was cancelled"));
@@ -416,6 +445,7 @@ impl Reader {
         if let Some(row) = self.row(id) {
             row.is_called = true;
         }
+        self.runs_alone(id);
         if let Some(at) =
             paused_at.filter(|at| now - at > lease && now - self.lost_at > lease && !stood_still)
         {
@@ -486,42 +516,15 @@ impl Reader {
         Some((rule, waits))
     }
 
-    fn ended(&mut self, id: TimerId, how: &str) {
-        // The store cannot take this error.
-        if how.starts_with("Bury") || how.contains(POISON) {
-            self.buries.insert(id);
-        } else if how != KILLS && !how.starts_with("Done") && !how.starts_with("Snooze") {
-            *self.failed.entry(id).or_default() += 1;
-        }
-    }
-
     fn settled(&mut self, ended: &Settled) {
-        let Settled { inst, epoch, id, attempt, told, next, is_series, db_ms, .. } = *ended;
-        let every_ms = ended.every_ms.filter(|_| is_series);
-        let (now, tries) = (self.now, self.script.tries);
+        let Settled { inst, epoch, id, attempt, told, next, is_series, .. } = *ended;
+        let now = self.now;
         self.is_member(inst, epoch, id);
         let Some(row) = self.row(id).map(|row| row.clone()) else { return };
         if attempt > 0 && row.begun_by != Some(epoch) {
             self.wrong("fence", format!("{id} is ended by {epoch}, and {:?} has begun it", row.begun_by));
         }
-        // A payload that an old program cannot read is a failure without a call.
-        if self.old.contains(&inst) && told != "deleted" && row.needs.1 && !row.is_called {
-            *self.failed.entry(id).or_default() += 1;
-        }
-        if told == "buried" && !self.buries.contains(&id) && self.lost_at < 0 {
-            let failed = self.failed.get(&id).copied().unwrap_or(0);
-            if attempt < tries {
-                self.wrong(
-                    "buried",
-                    format!("{id}, n {}, is buried after {attempt} of {tries} tries", row.n),
-                );
-            } else if failed < tries && attempt <= MOST_CRASHES {
-                self.wrong(
-                    "buried untried",
-                    format!("{id}, n {}, is buried after {failed} failures of {tries} tries", row.n),
-                );
-            }
-        }
+        self.is_tried(ended, &row);
         self.stands.rows.remove(&id.unique());
         if told == "buried" {
             let key = row.key.clone();
@@ -540,60 +543,22 @@ impl Reader {
         }
         if let Some((next, due_ms, attempts)) = next {
             let (since, is_ending) = (now, row.is_ending && next == id);
+            let crashes = if next == id { row.crashes.given_back() } else { Crashes::default() };
             let row = Row {
                 id: next,
                 due_ms,
                 since,
                 attempts,
                 begun_by: None,
+                crashes,
                 is_called: false,
                 is_ending,
                 ..row.clone()
             };
             self.stands.rows.insert(next.unique(), row);
         }
-        if goes_on && row.is_ending {
-            self.wrong("follows", format!("{id} was cancelled, and is followed by {next:?}"));
-        }
-        if goes_on && row.every_ms != every_ms {
-            let (is, was) = (every_ms, row.every_ms);
-            self.wrong(
-                "rule",
-                format!("{id} is followed by another rule, {is:?} ms, than it was saved with, {was:?}"),
-            );
-        }
-        if let (true, Some((next, ..)), Some(every)) = (goes_on, next, every_ms) {
-            let (from, to) = (id.first_due().as_millisecond(), next.first_due().as_millisecond());
-            let expected = from.div_euclid(every) * every + every;
-            if to <= from {
-                self.wrong("series", format!("after {id} comes {next}"));
-            }
-            let (missed, late) = (expected.min(to), db_ms - from);
-            // A transaction has held it since before its time, and only that.
-            let due = now - late;
-            let is_held = row.due_ms == from
-                && row.since < due
-                && self.held.iter().any(|(begin, end, key)| *key == row.key && *begin < due && now < *end)
-                && self.can_all().0
-                && self.is_calm(due - 5_000, now);
-            if !row.is_called
-                && told != "buried"
-                && !row.is_ending
-                && (late < 2_000 || is_held)
-                && self.can_all().1
-                && !self.script.is_tight()
-                && self.is_calm(self.now - 5_000, self.now)
-            {
-                self.wrong("missed", format!("{id} counts as missed {late} ms after its time"));
-            } else if missed < to
-                && db_ms - missed < -self.script.lease_ms
-                && self.is_calm(self.now - 5_000, self.now)
-            {
-                self.wrong("series", format!("after {id} comes {next}, and not {missed}"));
-            }
-            if self.retried.contains(&id) {
-                self.wrong("retried series", format!("{id} was retried, and is followed by {next}"));
-            }
+        if goes_on {
+            self.goes_on(ended, &row);
         }
     }
 

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use crate::lack::Lack;
+
 /// The size of a world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Script {
@@ -24,55 +26,6 @@ pub(crate) struct Script {
     pub(crate) lacks: Option<Lack>,
     #[serde(skip)]
     pub(crate) steps: Vec<Step>,
-}
-
-/// Part of the meaning of the SQL, or of its client, that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Lack {
-    /// An owner is told by its epoch alone.
-    Token,
-    /// An owner counts its saves from its token on.
-    NumbersFromToken,
-    /// Renewals share the connections of other calls.
-    LeaseConnection,
-    /// The first lease is short.
-    FirstLease,
-    /// Who gives up a statement that waits cancels it.
-    CancelsStatements,
-    /// Each transaction tells of the soon timers that it saves.
-    HintsOfTransactions,
-    /// Who is told of a soon timer is decided by the database's clock.
-    HintsByDatabase,
-    /// A run of a series is retried as a plain timer.
-    PlainRetry,
-    /// What was cancelled while it ran is not begun again, if its process died.
-    CancelledAndDied,
-    /// A begin looks at whose the shard is.
-    BeginsOwnShards,
-    /// A begin looks at whether a living owner has begun the timer.
-    BeginsOnce,
-    /// A begin leaves a timer that a transaction holds.
-    BeginsUnlocked,
-    /// An end looks at the version.
-    SettlesVersion,
-    /// An end looks at who has begun the attempt.
-    SettlesOwn,
-    /// An end leaves a timer that a transaction holds.
-    SettlesUnlocked,
-    /// A renewal lengthens the lease.
-    RenewLengthens,
-    /// A renewal removes the owners that were silent.
-    RenewRemoves,
-    /// A renewal shares out what they had.
-    RenewShares,
-    /// A leave shares out what it had.
-    LeaveShares,
-    /// Each shard has an owner.
-    ShareAll,
-    /// No shard has two owners in the eyes of those that have lost it: a hint tells them.
-    ShareHints,
-    /// What the owner of a shard has no handler for is another's, who has one.
-    Helps,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -215,8 +168,13 @@ impl Draws {
         self.random.u32(0..n) == 0
     }
 
-    fn job(&mut self) -> Job {
+    fn number(&mut self) -> u32 {
         self.numbers += 1;
+        self.numbers
+    }
+
+    fn job(&mut self) -> Job {
+        let n = self.number();
         let ends = match self.random.u8(0..12) {
             11 => Ends::Kills,
             10 => Ends::Poison,
@@ -233,11 +191,10 @@ impl Draws {
             _ => 0,
         };
         Job {
-            n: self.numbers,
+            n,
             kind: self.random.u8(0..3),
             is_new: self.one_in(6),
-            // One that ends its process later takes along what has begun since, and that would be buried too.
-            takes_ms: self.small(if fails > 20 { 500 } else { takes }),
+            takes_ms: self.small(if fails > 20 { MINUTE } else { takes }),
             fails,
             ends,
         }
@@ -276,6 +233,12 @@ impl Draws {
             if every > 0 { (self.random.i64(due..=self.span.max(due)) / every + 1) * every } else { due };
         let at = due + self.random.i64(-20..=takes.max(20));
         (0..self.span).contains(&at).then_some((key, at))
+    }
+
+    /// The key of a series.
+    fn series(&mut self) -> Option<u32> {
+        let series = self.dues.iter().filter(|(_, _, every, _)| *every > 0).map(|(key, ..)| *key);
+        self.random.choice(series.collect::<Vec<_>>())
     }
 
     fn start(&mut self, slot: usize) -> Action {
@@ -341,7 +304,11 @@ impl Draws {
             14 | 15 => Cancel { by, key },
             16 => Crowd { by, key, count: self.random.usize(2..40) },
             17 => CancelIn { key, holds_ms, commits },
-            18 => Hold { key, holds_ms: if self.one_in(3) { 2 * self.lease } else { self.small(1_000) } },
+            18 if self.one_in(2) => {
+                // Who finds it held asks each second, so longer would be more of the same.
+                Hold { key: self.series().unwrap_or(key), holds_ms: (2 * self.lease).min(20 * MINUTE) }
+            }
+            18 => Hold { key, holds_ms: self.small(1_000) },
             19..=21 => Move { by, key, due_in_ms },
             22 => RetryBuried { by },
             _ => DeleteBuried { by },
@@ -397,6 +364,22 @@ impl Script {
                     steps.push(Step { at: (recent - by_ms / 2).max(0), does: draws.start(slot) });
                     let (at, slot) = (recent + draws.small(60_000), (slot + 1) % slots);
                     steps.push(Step { at: at.min(draws.span), does: draws.start(slot) });
+                }
+                // One that runs beside it, and ends nothing.
+                Action::Save { by, key, due_in_ms, job, .. } if job.ends == Ends::Kills && job.fails > 3 => {
+                    let (takes_ms, n) = (1_000 + draws.small(draws.lease), draws.number());
+                    let job = Job { n, takes_ms, fails: 0, ends: Ends::Done, ..job.clone() };
+                    let (by, key, due_in_ms, replaces) = (*by, (key + 1) % 8, *due_in_ms, true);
+                    steps.push(Step { at: recent, does: Action::Save { by, key, due_in_ms, replaces, job } });
+                }
+                // A transaction holds it while a run is due, for longer than a run may be late.
+                Action::Every { key, minutes, .. } if draws.one_in(3) => {
+                    let every = every_minutes(*minutes) * MINUTE;
+                    let run = (draws.random.i64(recent..=draws.span) / every + 1) * every;
+                    let holds_ms = draws.small(draws.lease.min(20 * MINUTE)) + 10_000;
+                    let at = run - draws.small(every);
+                    let does = Action::Hold { key: *key, holds_ms: run - at + holds_ms };
+                    steps.extend((recent..draws.span).contains(&at).then_some(Step { at, does }));
                 }
                 // They wait for a transaction.
                 Action::Crowd { key, .. } => {

@@ -2,6 +2,8 @@
 //!
 //! It is to [`Db`](crate::db::Db) as the files in `src/postgres` are to the SQL: numbers, hints, limits of time.
 
+mod hints;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,25 +16,21 @@ use timingwheel_durable::store::{
 };
 use timingwheel_durable::{Place, TimerId};
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::db::{Db, Parts, Who, shard};
 use crate::history::Event;
-use crate::network::{Wire, ms};
-use crate::script::{Lack, POISON};
+use crate::lack::Lack;
+use crate::network::Wire;
+use crate::script::POISON;
 
 /// A timer due within so many milliseconds is put into a shard of the instance that saves it.
 const SOON_MS: i64 = 120_000;
-/// How long hints are gathered, and when an instance scans once more after any hint.
-const GATHER: Duration = Duration::from_millis(20);
-const ONCE_MORE: Duration = Duration::from_secs(1);
 const GRACE_MS: i64 = 60_000;
 /// How long an instance that leaves tries to give back.
 const GIVE_BACK: Duration = Duration::from_millis(500);
 /// A zone that no machine knows.
 const NOWHERE: &str = " in Nowhere/Never";
-/// After how many seconds a connection is made again that listens, at the most.
-const RETRY_MOST_S: i64 = 30;
 /// How many connections an instance has.
 const CONNECTIONS: usize = 4;
 
@@ -66,7 +64,8 @@ struct Owned {
     unread: BTreeSet<String>,
     /// When the first timer of its shards is due, as far as the last load from the beginning has seen.
     low: Option<i64>,
-    clock: Option<(Instant, i64)>,
+    /// The world's time and the database's, at one moment.
+    clock: Option<(i64, i64)>,
 }
 
 struct State {
@@ -190,7 +189,7 @@ impl Client {
     /// When nobody waits for a statement any more that is sent now, by the clock of the database.
     fn valid_until(&self, epoch: u64) -> Option<i64> {
         let (at, shown) = self.state().owned.get(&epoch)?.clock?;
-        Some(shown + millis(at.elapsed() + self.0.timeout))
+        Some(shown + self.0.wire.world().now() - at + millis(self.0.timeout))
     }
 
     /// A statement that does nothing if it arrives too late.
@@ -240,116 +239,15 @@ impl Client {
 
     fn set_clock(&self, epoch: u64, now_ms: i64) {
         if let Some(own) = self.state().owned.get_mut(&epoch) {
-            own.clock = Some((Instant::now(), now_ms));
+            own.clock = Some((self.0.wire.world().now(), now_ms));
         }
     }
 
     /// The time by the clock of the database, as far as that is known here.
     fn now_ms(&self, epoch: u64) -> i64 {
         let clock = self.state().owned.get(&epoch).and_then(|own| own.clock);
-        clock.map_or_else(|| self.0.wire.wall_ms(), |(at, shown)| shown + millis(at.elapsed()))
-    }
-
-    fn note(&self, near: Near) {
-        let due_ms = near.due().as_millisecond();
-        let shard = shard(near.id().unique());
-        let epoch = self.state().owned.keys().next_back().copied().unwrap_or(0);
-        let is_of_database = self.0.wire.world().has(Lack::HintsByDatabase);
-        let now_ms = if is_of_database { self.now_ms(epoch) } else { self.0.wire.wall_ms() };
-        let state = self.state();
-        let is_of_the_only_one = state.owned.len() == 1
-            && state.owned.values().all(|own| own.parts.shards.contains(&shard) && !own.parts.is_helped);
-        drop(state);
-        if due_ms - now_ms < SOON_MS && !is_of_the_only_one {
-            self.notify(shard, due_ms);
-        }
-    }
-
-    fn notify(&self, shard: u64, due_ms: i64) {
-        let mut state = self.state();
-        let (from, to) = state.notes.entry(shard).or_insert((due_ms, due_ms));
-        (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
-        if !std::mem::replace(&mut state.is_busy, true) {
-            let client = self.clone();
-            tokio::spawn(async move {
-                while {
-                    sleep(GATHER).await;
-                    client.send_notes().await
-                } {}
-            });
-        }
-    }
-
-    /// Returns whether there were any.
-    async fn send_notes(&self) -> bool {
-        let notes = {
-            let mut state = self.state();
-            let notes = std::mem::take(&mut state.notes);
-            state.is_busy = !notes.is_empty();
-            notes
-        };
-        if notes.is_empty() {
-            return false;
-        }
-        let told = move |db: &mut Db| {
-            let both =
-                |(shard, (from, to)): (&u64, &(i64, i64))| [Some((*shard, *from)), Some((*shard, *to))];
-            db.notes.extend(notes.iter().flat_map(both));
-            Some(Ok(()))
-        };
-        let _ = self.write(told).await;
-        true
-    }
-
-    async fn hear(&self, owner: Owner) -> Option<Hint> {
-        let Inner { wire, hears, .. } = &*self.0;
-        if !self.state().is_listening {
-            let wait = 500 * (1 << self.state().failures.min(6)).min(RETRY_MOST_S);
-            sleep(ms(wait + wire.random(wait))).await;
-            let is_made = self.read(|_| ()).await.is_ok();
-            let mut state = self.state();
-            (state.is_listening, state.failures) = (is_made, if is_made { 0 } else { state.failures + 1 });
-            return is_made.then_some(Hint::Shares);
-        }
-        let once_more = self.state().once_more;
-        let is_empty = self.state().heard.is_empty();
-        match once_more {
-            Some(at) if is_empty => {
-                let is_time = tokio::time::timeout_at(at, hears.notified()).await.is_err();
-                if is_time {
-                    self.state().once_more = None;
-                    let now = self.now_ms(owner.epoch);
-                    return Some(Hint::Saved(timestamp(now - GRACE_MS), timestamp(now + SOON_MS)));
-                }
-            }
-            None if is_empty => hears.notified().await,
-            _ => {}
-        }
-        if self.state().heard.is_empty() {
-            return None;
-        }
-        sleep(GATHER).await;
-        wire.thawed().await;
-        let mut state = self.state();
-        let heard = std::mem::take(&mut state.heard);
-        let mine = state.owned.get(&owner.epoch).map(|own| own.parts.clone()).unwrap_or_default();
-        let mut range: Option<(i64, i64)> = None;
-        let mut are_shared = false;
-        for note in heard {
-            let Some((shard, due)) = note else {
-                are_shared = true;
-                continue;
-            };
-            state.once_more.get_or_insert_with(|| Instant::now() + ONCE_MORE);
-            if mine.has(shard) {
-                let (from, to) = range.unwrap_or((due, due));
-                range = Some((from.min(due), to.max(due)));
-            }
-        }
-        if are_shared {
-            return Some(Hint::Shares);
-        }
-        range.map(|(from, to)| Hint::Saved(timestamp(from), timestamp(to)))
+        let wire = &self.0.wire;
+        clock.map_or_else(|| wire.wall_ms(), |(at, shown)| shown + wire.world().now() - at)
     }
 }
 
@@ -366,7 +264,7 @@ impl Store for Client {
         let names = Arc::clone(&kinds);
         let joined = self.write(move |db| Some(Ok((db.join(lease_ms, &names, token), db.now_ms)))).await?;
         let (epoch, now_ms) = joined;
-        let clock = Some((Instant::now(), now_ms));
+        let clock = Some((self.0.wire.world().now(), now_ms));
         let owned = Owned { lease, kinds, clock, ..Owned::default() };
         self.state().owned.insert(epoch, owned);
         self.0.wire.joined(Who { epoch, token });

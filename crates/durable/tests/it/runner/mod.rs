@@ -10,5 +10,6 @@ mod places;
 mod series;
 mod stops;
 mod support;
+mod suspects;
 mod together;
 mod windows;

@@ -7,9 +7,7 @@ use jiff::Timestamp;
 use timingwheel_durable::Place;
 use timingwheel_durable::store::{Kinds, Paused};
 
-use super::{Db, FIRST_LEASE_MS, Lease, Lock, Member, Parts, SHARDS, Who, shard};
-use crate::history::Event;
-use crate::script::Lack;
+use super::{Db, Event, FIRST_LEASE_MS, Helps, Lack, Lease, Lock, Member, Parts, SHARDS, Who, shard};
 
 impl Db {
     /// `tells`: even if no shard moves, because an instance with handlers has come or gone.
@@ -47,6 +45,7 @@ impl Db {
             self.history.push(Event::Shares { owners: kept.clone() });
         }
         tables.owners = kept;
+        tables.helps.take();
         if (has_changed || tells) && self.has(Lack::ShareHints) {
             self.notes.push(None);
         }
@@ -58,15 +57,17 @@ impl Db {
         owner.is_some_and(|owner| !owner.can(kind, is_series)) && self.has(Lack::Helps)
     }
 
-    /// The shards of others in which it helps, and with what: of the instances that can, it is its turn.
-    pub(super) fn helps(&self, epoch: u64) -> BTreeMap<u64, BTreeSet<(&str, bool)>> {
-        let mut helps: BTreeMap<u64, BTreeSet<(&str, bool)>> = BTreeMap::new();
+    /// The shards of others in which it helps, and with what: of the instances that can, it is its turn. Remembered until an instance
+    /// or a shard changes.
+    pub(super) fn helps(&self, epoch: u64) -> Arc<Helps> {
+        let mut helps = self.tables.helps.borrow_mut();
+        Arc::clone(helps.entry(epoch).or_insert_with(|| Arc::new(self.helps_anew(epoch))))
+    }
+
+    fn helps_anew(&self, epoch: u64) -> Helps {
+        let mut helps = Helps::new();
         let members = &self.tables.members;
         let Some(me) = members.get(&epoch).filter(|_| self.has(Lack::Helps)) else { return helps };
-        let is_alike = |o: &Member| o.kinds.is_empty() || (o.kinds == me.kinds && o.unread.is_empty());
-        if members.values().all(is_alike) {
-            return helps;
-        }
         let asked = me.kinds.iter().flat_map(|kind| [(kind, false), (kind, true)]);
         for (kind, is_series) in asked.filter(|(kind, is_series)| me.can(kind, *is_series)) {
             let able = || members.iter().filter(|(_, member)| member.can(kind, is_series));
@@ -75,7 +76,7 @@ impl Db {
             for shard in
                 (0..SHARDS).filter(|shard| shard % total == rank && self.lacks(*shard, kind, is_series))
             {
-                helps.entry(shard).or_default().insert((kind, is_series));
+                helps.entry(shard).or_default().insert((kind.clone(), is_series));
             }
         }
         helps
@@ -86,6 +87,7 @@ impl Db {
         let dead: Vec<u64> =
             self.tables.members.iter().filter(|(_, m)| m.expires_at < now).map(|(epoch, _)| *epoch).collect();
         let mut shards = 0;
+        self.tables.helps.take();
         for epoch in dead {
             self.tables.members.remove(&epoch);
             shards += self.tables.owners.values().filter(|owner| **owner == epoch).count();
@@ -129,6 +131,7 @@ impl Db {
         }
         if member.unread != *unread {
             member.unread.clone_from(unread);
+            self.tables.helps.take();
             self.notes.push(None);
         }
         let members = &self.tables.members;
@@ -148,7 +151,7 @@ impl Db {
         let owners = self.tables.owners.iter();
         let shards: BTreeSet<u64> =
             owners.filter(|(_, owner)| **owner == epoch).map(|(shard, _)| *shard).collect();
-        let helps = self.helps(epoch).into_keys().collect();
+        let helps = self.helps(epoch).keys().copied().collect();
         let me = &self.tables.members[&epoch].kinds;
         let is_helped =
             !unread.is_empty() || self.tables.members.values().any(|other| !other.kinds.is_subset(me));
@@ -194,6 +197,7 @@ impl Db {
                 }
             }
         }
+        self.tables.helps.take();
         if self.tables.members.remove(&epoch).is_some() {
             self.log(Event::Gone { epoch, why: "left" });
             if self.has(Lack::LeaveShares) {

@@ -9,9 +9,10 @@ use tokio::time::sleep;
 use super::{at, key};
 use crate::db::{Db, Lock, shard};
 use crate::history::Told;
+use crate::lack::Lack;
 use crate::network::{World, lock, ms};
 use crate::payload::{kind, payload};
-use crate::script::{Job, Lack};
+use crate::script::Job;
 
 /// An open transaction, which holds locks until it ends in whatever way.
 pub(super) struct Open {

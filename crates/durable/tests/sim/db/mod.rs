@@ -1,10 +1,13 @@
 //! The database: the meaning of the SQL of `PostgresStore`, over ordered maps. Pure: it is told the time, and who asks.
+//! `tests/it/stores` compares each store with it, call by call.
 //!
 //! A call that has to wait for a lock answers `None`, and is made again when a transaction has ended.
 
 mod members;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::{
@@ -13,9 +16,9 @@ use timingwheel_durable::store::{
 };
 use timingwheel_durable::{Place, TimerId};
 
-use crate::history::{self, Event, History, needs, number_in};
-use crate::row::Row;
-use crate::script::Lack;
+use super::history::{self, Event, History, needs, number_in};
+use super::lack::Lack;
+use super::row::Row;
 
 pub(crate) const SHARDS: u64 = 64;
 
@@ -51,13 +54,17 @@ pub(crate) fn shard(unique: u64) -> u64 {
     unique % SHARDS
 }
 
+/// With which kinds an instance helps in which shards, and whether with their series.
+type Helps = BTreeMap<u64, BTreeSet<(String, bool)>>;
+
 /// What a snapshot has.
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
-    epochs: u64,
+    pub(crate) epochs: u64,
     numbers: u64,
     pub(crate) members: BTreeMap<u64, Member>,
     pub(crate) owners: BTreeMap<u64, u64>,
+    helps: RefCell<BTreeMap<u64, Arc<Helps>>>,
     /// Kinds.
     pub(crate) paused: BTreeSet<String>,
     /// When the first timer of a shard is due, as far as its owners have seen.
@@ -205,7 +212,7 @@ impl Db {
             return Saved::Stored(id);
         };
         let mut holder = self.find(&Which::Key(key.clone())).cloned();
-        if let Some(row) = holder.take_if(|row| row.ending && row.begun_by.is_none()) {
+        if let Some(row) = holder.take_if(|row| row.ending && !self.runs(row)) {
             self.remove(row.timer.place());
             self.log(Event::Dropped { id: row.timer.id(), why: "cancelled before" });
         }
@@ -277,7 +284,7 @@ impl Db {
         if matches!(which, Which::Key(key) if self.locks.contains(&Lock::Key(key.clone()))) {
             return None;
         }
-        let Some(row) = self.find(which) else { return Some(Removal::NotFound) };
+        let Some(row) = self.find(which) else { return Some(self.cancel_buried(which)) };
         if self.is_locked(row) {
             return None;
         }
@@ -293,6 +300,21 @@ impl Db {
             self.log(Event::Ending { id: timer.id() });
         }
         Some(Removal::Running(timer.id(), attempts))
+    }
+
+    /// As no other is left.
+    fn cancel_buried(&mut self, which: &Which) -> Removal {
+        let is_it = |row: &Row| match which {
+            Which::Id(id) => row.timer.id() == *id,
+            Which::Key(key) => row.key.as_ref() == Some(key),
+        };
+        let buried = self.tables.buried.iter().filter(|(_, (row, _))| is_it(row)).map(|(id, _)| *id);
+        let ids: Vec<TimerId> = buried.collect();
+        for id in &ids {
+            self.tables.buried.remove(id);
+            self.log(Event::Dropped { id: *id, why: "cancelled, and was buried" });
+        }
+        ids.first().map_or(Removal::NotFound, |id| Removal::Removed((*id).into()))
     }
 
     pub(crate) fn reschedule(&mut self, which: &Which, due: Timestamp) -> Option<Move> {
@@ -343,7 +365,7 @@ impl Db {
             (row.key, row.series) = (None, None);
         }
         row.timer = Near::new(name, due);
-        (row.attempts, row.crashes, row.begun_by, row.ending, row.version) = (0, 0, None, false, 0);
+        (row.attempts, row.crashes, row.begun_by) = (0, 0, None);
         let timer = row.timer;
         self.insert(row);
         self.log(Event::Retried { id, name, due_ms: due.as_millisecond() });
@@ -385,7 +407,7 @@ impl Db {
             looked_at += 1;
             let is_its = is_own(row)
                 || helped_with(row)
-                    .is_some_and(|with| with.contains(&(row.kind.as_str(), row.series.is_some())));
+                    .is_some_and(|with| with.contains(&(row.kind.clone(), row.series.is_some())));
             if ask.kinds.contains(&row.kind) && is_its && !self.runs(row) {
                 timers.push(row.timer);
             }
@@ -475,9 +497,7 @@ impl Db {
                     // It was buried before its handler was called.
                     buried.attempts -= 1;
                 }
-                if buried.ending {
-                    buried.series = None;
-                }
+                (buried.ending, buried.version) = (false, 0);
                 self.tables.buried.insert(id, (buried, reason));
                 (next, "buried")
             }
