@@ -127,6 +127,8 @@ struct Reader {
     retried: BTreeSet<TimerId>,
     /// Faults other than clocks that are wrong from the start: from when until when they may be felt, and whether a clock was set.
     faults: Vec<(i64, i64, bool)>,
+    /// When the server took no writes.
+    outages: Vec<(i64, i64)>,
 }
 
 pub(crate) fn check(script: &Script, history: &History) -> Vec<Wrong> {
@@ -353,9 +355,12 @@ impl Reader {
         let is_up = inst.is_some_and(|inst| self.up.contains_key(&inst));
         // Somebody was there to notice.
         let is_seen = self.stands.members.values().any(|inst| self.up.contains_key(inst));
+        // Nobody could remove it while the server took no writes.
+        let outages = self.outages.iter().filter(|(from, until)| joined <= *until && *from <= now);
+        let since = outages.map(|(_, until)| *until).fold(joined, i64::max);
         // A clock that was set back makes leases longer.
         if why != "expired" || self.lost_at >= joined || self.db_set_at >= joined {
-        } else if !is_known && now - joined > (lease / 2).max(PHANTOM) && is_seen {
+        } else if !is_known && now - since > (lease / 2).max(PHANTOM) && is_seen {
             self.wrong(
                 "phantom",
                 format!("owner {epoch}, whom nobody knows, has had its shards for {} ms", now - joined),

@@ -1,4 +1,5 @@
-//! Each store keeps the promises of a store: by hand, and by random calls that are compared with a plain model.
+//! Each store keeps the promises of a store: by hand, and by random calls that are compared with the
+//! database of the simulation.
 //!
 //! If the random calls fail, they print a number: set that as `CONFORMANCE_SEED` to make the same calls again. `CONFORMANCE_RUNS`
 //! is how many times they start over.

@@ -47,6 +47,9 @@ impl Reader {
                     if !what.starts_with("Start") {
                         let is_clock = ["SetClock", "SetDbClock"].iter().any(|way| what.starts_with(way));
                         self.faults.push((*at, until + after, is_clock));
+                        if ["ServerDown", "ReadOnly"].iter().any(|way| what.starts_with(way)) {
+                            self.outages.push((*at, *until));
+                        }
                     }
                 }
                 Event::Lost { .. }

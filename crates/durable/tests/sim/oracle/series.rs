@@ -3,6 +3,9 @@
 use super::{Reader, Row};
 use crate::history::Settled;
 
+/// A run that is late by so many milliseconds counts as missed.
+const LATE: i64 = 1_000;
+
 impl Reader {
     /// A run has ended, and the next one is stored.
     pub(super) fn goes_on(&mut self, ended: &Settled, row: &Row) {
@@ -35,7 +38,7 @@ impl Reader {
         if !row.is_called
             && told != "buried"
             && !row.is_ending
-            && (late < 2_000 || is_held)
+            && (late < LATE || is_held)
             && self.can_all().1
             && !self.script.is_tight()
             && is_calm
