@@ -15,6 +15,8 @@ use crate::{Counts, IDLE_TIMEOUT, Load, REQUEST_TIMEOUT, SILENT, SLOW, add};
 
 /// Serves one connection until its client leaves, or has been silent for too long.
 async fn serve(mut stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
+    // The client waits for it, so that no more connect at a time than the listener's queue holds.
+    stream.write_u8(ACCEPTED).await?;
     let mut silence = pin!(sleep(IDLE_TIMEOUT));
     loop {
         let request = tokio::select! {
@@ -41,6 +43,7 @@ async fn serve(mut stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
     }
 }
 
+const ACCEPTED: u8 = 0;
 const DONE: u64 = 0;
 const TIMED_OUT: u64 = 1;
 
@@ -73,7 +76,6 @@ pub(crate) async fn run(load: Load, counts: Arc<Counts>) -> io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let server = listener.local_addr()?;
     let mut clients = JoinSet::new();
-    // The listener's queue holds no more.
     let connecting = Arc::new(Semaphore::new(64));
     for _ in 0..load.connections {
         clients.spawn(client(server, connecting.clone(), load, counts.clone()));
@@ -105,6 +107,7 @@ async fn client(
         let permit = connecting.acquire().await.map_err(io::Error::other)?;
         let mut stream = TcpStream::connect(server).await?;
         stream.set_nodelay(true)?;
+        assert_eq!(stream.read_u8().await?, ACCEPTED);
         drop(permit);
         loop {
             sleep(load.think.mul_f64(0.5 + fastrand::f64())).await;
