@@ -105,5 +105,5 @@ async fn main() {
     }
     assert_eq!(cache.get(&2), None, "an entry outlived its time");
     assert_eq!(timers, 1, "all entries share a timer");
-    println!("What it means: an entry in use stays, all others expire, and one timer is enough.");
+    println!("What it means: an entry in use stays, others expire, and one timer is enough.");
 }
