@@ -1,17 +1,14 @@
 //! What an idle instance and a worker that polls cost the database while all timers are far.
 
 use std::fmt;
-use std::time::Duration;
 
 use tokio_postgres::Client;
 
 use crate::cost::{Cost, Meter};
 use crate::far::FIRST;
-use crate::second_day::{Calls, start};
 use crate::server::Server;
 
-const POLLS: u64 = 10_000;
-const RENEWALS: u64 = 20;
+const QUESTIONS: u64 = 5_000;
 
 pub(crate) struct Idle {
     count: u64,
@@ -25,19 +22,16 @@ impl Idle {
     pub(crate) async fn measure(server: &Server, sql: &Client, count: u64) -> Self {
         // Otherwise the server's own vacuum counts.
         sql.batch_execute("vacuum analyze timingwheel.timers").await.expect("a vacuum");
-        let durable = start(&server.url("postgres"), &Calls::default()).await;
-        let renewals = || durable.stats().renewals;
-        let wait = async |until: u64| {
-            while renewals() < until {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        // The first ones load.
-        wait(5).await;
-        let (before, meter) = (renewals(), Meter::read(server, sql).await);
-        wait(before + RENEWALS).await;
-        let renewal = meter.since(server, sql, renewals() - before).await;
-        durable.stop(Duration::from_secs(3)).await;
+        let join = "select epoch from timingwheel.join_instance(90000, 'idle', false, '{nothing}', 1)";
+        let epoch: i64 = sql.query_one(join, &[]).await.expect("a join").get(0);
+        let renew = format!(
+            "select r.*, (select paused from timingwheel.format) as paused from timingwheel.renew({epoch}, 1, 90000, \
+            (extract(epoch from now()) * 1000)::bigint - 60000, null, '{{}}') r;\n"
+        );
+        let meter = Meter::read(server, sql).await;
+        crate::pgbench(server, 1, QUESTIONS, &renew);
+        let renewal = meter.since(server, sql, QUESTIONS).await;
+        sql.batch_execute(&format!("select timingwheel.leave({epoch}, 1)")).await.expect("a leave");
         let jobs = format!(
             "drop table if exists jobs;
              create table jobs (id bigint primary key, due bigint not null, leased_until timestamptz, payload bytea not null);
@@ -49,8 +43,8 @@ impl Idle {
         let poll = "select id from jobs where due <= (extract(epoch from now()) * 1000)::bigint \
             and (leased_until is null or leased_until < now()) order by due, id limit 1000 for update skip locked;\n";
         let meter = Meter::read(server, sql).await;
-        crate::pgbench(server, 1, POLLS, poll);
-        Self { count, renewal, poll: meter.since(server, sql, POLLS).await }
+        crate::pgbench(server, 1, QUESTIONS, poll);
+        Self { count, renewal, poll: meter.since(server, sql, QUESTIONS).await }
     }
 }
 

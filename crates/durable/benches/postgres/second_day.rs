@@ -24,7 +24,7 @@ const LEASE: Duration = Duration::from_secs(3);
 const CANCELS: usize = 5_000;
 
 /// Of the calls of a handler: when, and for when, in microseconds.
-pub(crate) type Calls = Arc<Mutex<Vec<(i64, i64)>>>;
+type Calls = Arc<Mutex<Vec<(i64, i64)>>>;
 
 pub(crate) struct SecondDay {
     half_ms: f64,
@@ -36,7 +36,7 @@ pub(crate) struct SecondDay {
     rejoined: u64,
 }
 
-pub(crate) async fn start(url: &str, calls: &Calls) -> Durable {
+async fn start(url: &str, calls: &Calls) -> Durable {
     let (store, calls) = (PostgresStore::connect(url).await.expect("a store"), Arc::clone(calls));
     let handler = move |_: Nothing, run: Run| {
         let called = (Timestamp::now().as_microsecond(), run.due.as_microsecond());
