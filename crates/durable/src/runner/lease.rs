@@ -261,13 +261,13 @@ impl Runner {
         }
     }
 
-    /// Waits for a join that is under way. So a stop gives back the shards of the new owner too.
     /// Asks for no more hints, and returns the renewal under way: it has the connection by which the owner leaves.
     pub(super) fn last_renewal(&mut self) -> Option<AnsweredWith<(Instant, bool), Renewed>> {
         self.share.hinting = None;
         self.share.renewing.take()
     }
 
+    /// Waits for a join that is under way. So a stop gives back the shards of the new owner too.
     pub(super) async fn finish_joining(&mut self) {
         if let Some(joining) = self.share.joining.take()
             && let Ok(answer) = tokio::time::timeout(GRACE, joining).await

@@ -1077,7 +1077,9 @@ $$;
 --         select id from timingwheel.inspect_v1 where phase = 'buried' and kind = 'cancel-order' limit 1000
 --     ));
 create function timingwheel.run_timers(ids text[], due timestamptz default now()) returns bigint language sql as $$
-    select count(timingwheel.hint(a.num, a.due)) from timingwheel.act_on(ids, timingwheel.ms_of(due)) a where a.answer = 1
+    -- Without a time `act` cancels.
+    select count(timingwheel.hint(a.num, a.due))
+    from timingwheel.act_on(ids, timingwheel.ms_of(coalesce(due, now()))) a where a.answer = 1
 $$;
 
 -- Cancels the timers of these ids, deletes buried ones, and answers how many. Those that somebody else holds are left out,

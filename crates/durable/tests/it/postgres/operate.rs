@@ -96,8 +96,9 @@ async fn people_see_all_timers_by_a_view_and_run_and_cancel_them_by_its_ids() {
         ids[0],
         one.show("bad").await.expect("an answer").expect("it is there").timer.timer.id().to_string()
     );
+    // Without a time it is now, and cancels nothing.
     let run: i64 = sql
-        .query_one("select timingwheel.run_timers($1)", &[&ids[..1].to_vec()])
+        .query_one("select timingwheel.run_timers($1, null)", &[&ids[..1].to_vec()])
         .await
         .expect("a run")
         .get(0);
