@@ -89,7 +89,9 @@ pub struct Stats {
     /// Whether a task of this `Durable` has panicked, for example in a clock or a store of yours. The program has to
     /// start again.
     pub failed: bool,
-    /// Whether this `Durable` has stopped: [`stop`](crate::Durable::stop) was called, or its wheel has ended. That is no
+    /// Whether its wheel ended before [`stop`](crate::Durable::stop) was called. Then no more timers begin here.
+    pub wheel_ended: bool,
+    /// Whether this `Durable` has stopped: [`stop`](crate::Durable::stop) was called, or its wheel has ended. A stop is no
     /// [`Symptom`].
     pub stopped: bool,
 }
@@ -172,6 +174,8 @@ pub enum Symptom {
     Failed,
     /// Another instance has taken over for good: no more timers begin here.
     Lost,
+    /// The wheel has ended, and nobody has stopped the `Durable`: no more timers begin here.
+    WheelEnded,
     /// So many calls of the store have failed since the last check, and none has succeeded. In a store that is shared only
     /// renewals of the lease count as a success.
     NotReached(u64),
@@ -209,6 +213,9 @@ impl fmt::Display for Symptom {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }
             Self::Lost => f.write_str("another instance has taken over: nothing begins here any more"),
+            Self::WheelEnded => {
+                f.write_str("the wheel has ended: nothing begins here any more, until the program starts again")
+            }
             Self::NotReached(calls) => write!(f, "the store is not reached: {calls} calls have failed"),
             Self::Failing(calls) => write!(f, "{calls} calls of the store have failed, and were made again"),
             Self::Margin(left) => write!(
@@ -284,6 +291,7 @@ impl Health {
         [
             now.failed.then_some(Symptom::Failed),
             now.lost.then_some(Symptom::Lost),
+            now.wheel_ended.then_some(Symptom::WheelEnded),
             (failed > 0 && succeeded == 0).then_some(Symptom::NotReached(failed)),
             (failed > 0 && succeeded > 0).then_some(Symptom::Failing(failed)),
             (is_shared && now.lease_margin < self.lease / 10).then_some(Symptom::Margin(now.lease_margin)),
@@ -333,6 +341,7 @@ mod tests {
         let second = SignedDuration::from_secs(1);
         assert_eq!(check(|now| now.failed = true), [Symptom::Failed]);
         assert_eq!(check(|now| now.lost = true), [Symptom::Lost]);
+        assert_eq!(check(|now| now.wheel_ended = true), [Symptom::WheelEnded]);
         assert_eq!(check(|now| now.store_errors = 2), [Symptom::NotReached(2)]);
         assert_eq!(check(|now| (now.store_errors, now.renewals) = (2, 4)), [Symptom::Failing(2)]);
         let margin = LEASE / 10 - Duration::from_millis(1);

@@ -139,6 +139,7 @@ impl Runner {
         }
         let is_first = !std::mem::replace(&mut self.has_wheel_ended, true);
         if is_first {
+            self.shared.stats().wheel_ended = self.stopping.is_none();
             // No timer is on time any more. Handlers that run go on, and the next owner gets the rest.
             self.stop(None);
         }

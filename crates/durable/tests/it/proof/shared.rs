@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use timingwheel_calendar::Periodic;
 use timingwheel_durable::store::{Hint, Near, NewTimer, Series, Store};
-use timingwheel_durable::{CallBack, Error, Kind, Missed, Outside, Place, TimerId};
+use timingwheel_durable::{CallBack, Error, Health, Kind, Missed, Outside, Place, Symptom, TimerId};
 
 use super::hooked::Step;
 use super::leased::Leased;
@@ -155,6 +155,7 @@ async fn an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_
     tokio::time::sleep(secs(190)).await;
     let stats = durable.stats();
     assert_eq!((stats.rejoined, stats.begun, rig.store.left()), (0, 1, vec![]));
+    assert_eq!(Health::new(secs(30)).check(&stats), [Symptom::WheelEnded]);
     assert!((15..25).contains(&rig.store.renewals()), "{}", rig.store.renewals());
     tokio::time::sleep(secs(20)).await;
     assert_eq!((durable.stats().done, durable.stats().fenced), (1, 0));
