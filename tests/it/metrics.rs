@@ -1,6 +1,9 @@
 //! The metrics of the feature `metrics`, by a recorder that keeps them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Wake};
+use std::thread;
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
@@ -8,7 +11,7 @@ use timingwheel::TimingWheel;
 use timingwheel::metrics::{self, BUCKETS, WheelMetrics};
 use tokio::time::advance;
 
-use crate::{HOUR, armed};
+use crate::{HOUR, armed, ms};
 
 /// Everything that is recorded, as a scrape would have it: values and words. A histogram's value is how many it was told.
 struct Recorded(BTreeMap<String, (f64, String)>, BTreeMap<String, Vec<f64>>);
@@ -107,6 +110,33 @@ async fn values_are_those_of_the_statistics() {
     let recorded = Recorded::of(|| metrics.record());
     assert_eq!(recorded.value("timingwheel_up{wheel=rpc}"), 0.0);
     assert_eq!(recorded.value("timingwheel_pending{wheel=rpc}"), 0.0);
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics, as it should");
+    }
+}
+
+/// On the real clock: on a paused one no turn is late.
+#[tokio::test]
+async fn stalls_and_wakers_that_panic_are_told_too() {
+    let wheel = TimingWheel::builder().name("rpc").build().expect("a wheel");
+    let metrics = WheelMetrics::new(&wheel);
+    let mut timer = wheel.sleep(ms(1));
+    assert!(timer.poll_unconstrained(&mut Context::from_waker(&Arc::new(Panics).into())).is_pending());
+    // The thread is the runtime's only one.
+    thread::sleep(ms(50));
+    wheel.sleep(ms(1)).await;
+    let recorded = Recorded::of(|| metrics.record());
+    let told = ["stalls", "wakers_panicked"]
+        .map(|name| recorded.value(&format!("timingwheel_{name}_total{{wheel=rpc}}")) as u64);
+    let stats = wheel.stats();
+    assert_eq!(told, [stats.stalls, stats.wakers_panicked]);
+    // On a busy machine a later turn may be late too.
+    assert!(told[0] > 0 && told[1] == 1, "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -213,9 +213,9 @@ impl fmt::Display for Symptom {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }
             Self::Lost => f.write_str("another instance has taken over: nothing begins here any more"),
-            Self::WheelEnded => {
-                f.write_str("the wheel has ended: nothing begins here any more, until the program starts again")
-            }
+            Self::WheelEnded => f.write_str(
+                "the wheel has ended: nothing begins here any more, until the program starts again",
+            ),
             Self::NotReached(calls) => write!(f, "the store is not reached: {calls} calls have failed"),
             Self::Failing(calls) => write!(f, "{calls} calls of the store have failed, and were made again"),
             Self::Margin(left) => write!(
