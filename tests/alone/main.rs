@@ -63,6 +63,7 @@ fn allocations(work: impl FnOnce()) -> usize {
 /// due, takes memory when it holds more than ever before, which it does where a machine was held up.
 fn comes_to_allocate_nothing(mut work: impl FnMut()) -> bool {
     const RUNS: usize = 20;
-    assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1, "allocations are not counted");
+    // A thread that is just beginning may add some.
+    assert!(allocations(|| drop(black_box(Box::new(1)))) > 0, "allocations are not counted");
     (0..RUNS).any(|_| allocations(&mut work) == 0)
 }
