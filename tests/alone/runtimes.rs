@@ -1,6 +1,6 @@
 //! Wheels in runtimes with and without tokio's drivers for I/O and for timers.
 
-use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -82,12 +82,8 @@ fn a_runtime_needs_the_driver_that_turns_its_wheel_and_tokio_says_so_if_it_is_mi
                 continue;
             }
             let build = || runtime.block_on(async { TimingWheel::builder().build().map(drop) });
-            let words = catch_unwind(AssertUnwindSafe(build)).expect_err("it is missing");
-            let words = words
-                .downcast_ref::<&str>()
-                .map(ToString::to_string)
-                .or_else(|| words.downcast_ref().cloned());
-            assert!(words.is_some_and(|words| words.contains(MISSING[kind])), "{io} {time} {kind}");
+            let words = super::panic_text(build);
+            assert!(words.contains(MISSING[kind]), "{io} {time} {kind}: {words}");
             refused += 1;
         }
     }

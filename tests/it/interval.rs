@@ -8,39 +8,6 @@ use tokio_test::{assert_pending, task};
 
 use crate::{SECOND, ms};
 
-/// The first ticks of an interval of which the second is taken 2.5 s late, as seconds: when due, when taken.
-async fn with_a_late_tick(behavior: MissedTickBehavior) -> Vec<(f64, f64)> {
-    let wheel = TimingWheel::new();
-    // The wheel counts from another time than the schedule.
-    advance(SECOND * 3 / 10).await;
-    let start = Instant::now();
-    let mut interval = wheel.interval(SECOND);
-    interval.set_missed_tick_behavior(behavior);
-    assert_eq!(interval.missed_tick_behavior(), behavior);
-    let mut ticks = Vec::new();
-    for _ in 0..5 {
-        let due = interval.tick().await;
-        ticks.push(((due - start).as_secs_f64(), start.elapsed().as_secs_f64()));
-        if ticks.len() == 1 {
-            advance(SECOND * 7 / 2).await;
-        }
-    }
-    ticks
-}
-
-#[tokio::test(start_paused = true)]
-async fn missed_ticks_come_in_a_burst_or_delay_the_schedule_or_are_skipped() {
-    assert_eq!(MissedTickBehavior::default(), MissedTickBehavior::Burst);
-    for (behavior, then) in [
-        (MissedTickBehavior::Burst, [(2.0, 3.5), (3.0, 3.5), (4.0, 4.0)]),
-        (MissedTickBehavior::Delay, [(4.5, 4.5), (5.5, 5.5), (6.5, 6.5)]),
-        (MissedTickBehavior::Skip, [(4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]),
-    ] {
-        let ticks = with_a_late_tick(behavior).await;
-        assert_eq!(ticks, [&[(0.0, 0.0), (1.0, 3.5)], &then[..]].concat(), "{behavior:?}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_tick_is_missed_if_it_is_later_than_five_milliseconds_and_than_a_tick_of_the_wheel() {
     for (tick, late, is_missed) in

@@ -35,31 +35,6 @@ async fn a_sleep_whose_deadline_the_clock_jumps_over_before_the_first_poll_is_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleep_is_ready_exactly_at_its_deadline() {
-    let wheel = TimingWheel::new();
-    for duration in [1, 2, 63, 64, 65, 100, 4_095, 4_096, 4_097, 262_145, 10_000_000].map(ms) {
-        let start = Instant::now();
-        wheel.sleep(duration).await;
-        assert_eq!(start.elapsed(), duration);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_is_pending_until_its_deadline() {
-    let wheel = TimingWheel::new();
-    for duration in [2, 64, 65, 1_000, 4_097, 300_000].map(ms) {
-        let mut sleep = task::spawn(wheel.sleep(duration));
-        assert_pending!(sleep.poll());
-        advance(duration - ms(1)).await;
-        assert!(!sleep.is_woken());
-        assert_pending!(sleep.poll());
-        advance(ms(1)).await;
-        assert!(sleep.is_woken());
-        assert_ready!(sleep.poll());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_deadline_is_fixed_when_the_sleep_is_made_and_not_rounded() {
     let wheel = TimingWheel::new();
     let odd = Duration::from_nanos(1_234_567);
@@ -71,22 +46,6 @@ async fn the_deadline_is_fixed_when_the_sleep_is_made_and_not_rounded() {
     sleep.await;
     assert_eq!(start.elapsed(), ms(2));
     assert_eq!(wheel.sleep_until(start + DAY).deadline(), start + DAY);
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_elapsed_turns_true_when_the_driver_has_fired_the_timer() {
-    let wheel = TimingWheel::new();
-    let mut sleep = task::spawn(wheel.sleep(ms(10)));
-    let never_polled = wheel.sleep(ms(10));
-    assert_pending!(sleep.poll());
-    assert!(!sleep.is_elapsed());
-    advance(ms(9)).await;
-    assert!(!sleep.is_elapsed());
-    advance(ms(1)).await;
-    assert!(sleep.is_elapsed());
-    assert_ready!(sleep.poll());
-    assert!(sleep.is_elapsed());
-    assert!(!never_polled.is_elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,27 +90,6 @@ async fn it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped() 
     assert_eq!(waker.waker_ref_count(), 1, "its waker went with it");
     let stats = wheel.stats();
     assert_eq!((stats.armed, stats.fired, stats.cancelled), (1, 0, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fired_sleep_that_is_dropped_counts_as_fired() {
-    let wheel = TimingWheel::new();
-    let mut sleep = task::spawn(wheel.sleep(ms(3)));
-    assert_pending!(sleep.poll());
-    advance(ms(3)).await;
-    drop(sleep);
-    let stats = wheel.stats();
-    assert_eq!((stats.pending, stats.fired, stats.cancelled), (0, 1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_is_ready_again_when_polled_after_completion() {
-    let wheel = TimingWheel::new();
-    let mut sleep = wheel.sleep(ms(1));
-    (&mut sleep).await;
-    (&mut sleep).await;
-    assert_eq!(sleep.wait().await, Ok(()));
-    assert_eq!(wheel.stats().fired, 1);
 }
 
 /// `futures::select!` does not poll what is terminated, so it would wait for ever.

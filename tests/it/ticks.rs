@@ -58,22 +58,6 @@ async fn a_deadline_that_has_passed_in_a_tick_that_is_not_over_has_elapsed_and_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_century_at_a_tenth_of_a_millisecond_is_an_ordinary_deadline() {
-    let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).build().unwrap();
-    let century = DAY * 36_525;
-    let start = Instant::now();
-    wheel.sleep(century).await;
-    assert_eq!(start.elapsed(), century);
-
-    let mut sleep = task::spawn(wheel.sleep(century));
-    assert_pending!(sleep.poll());
-    advance(century - ms(1)).await;
-    assert_pending!(sleep.poll());
-    advance(ms(1)).await;
-    assert_ready!(sleep.poll());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_deadline_beyond_what_the_wheel_can_count_is_never_reached() {
     let wheel = TimingWheel::new();
     let start = Instant::now();

@@ -1,7 +1,6 @@
 //! `timingwheel::time`: the names of `tokio::time`, on a wheel that belongs to the current runtime.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use timingwheel::TimingWheel;
 use timingwheel::time::{self, Instant, MissedTickBehavior, error::Elapsed};
 use tokio::runtime::Runtime;
 
-use crate::panic_place::panic_in;
 use crate::{DAY, SECOND, paused, runtime};
 
 #[tokio::test(start_paused = true)]
@@ -32,23 +30,6 @@ async fn all_functions_work_on_the_runtimes_wheel() {
     // All of them were registered there, and nowhere else.
     assert_eq!(time::wheel().stats().fired, 6);
     assert_eq!(time::wheel().pending(), 0);
-}
-
-#[test]
-fn each_runtime_has_a_wheel_of_its_own() {
-    let (first, second) = (paused(), paused());
-    let wheel = |runtime: &Runtime| runtime.block_on(async { time::wheel() });
-    let (of_first, of_second) = (wheel(&first), wheel(&second));
-
-    // One clock moves, the other does not.
-    first.block_on(time_passes());
-    assert_eq!(of_first.stats().fired, 1);
-    assert_eq!(of_second.stats().armed, 0);
-
-    // The same wheel each time, also when the runtimes take turns on a thread.
-    second.block_on(time_passes());
-    first.block_on(time_passes());
-    assert_eq!((of_first.stats().fired, of_second.stats().fired), (2, 1));
 }
 
 /// Arms a timer by name, which has to stand on `wheel`, and drops it, so that a spare is left there.
@@ -134,28 +115,6 @@ fn a_runtimes_wheel_ends_with_it_and_a_later_runtime_gets_a_new_one() {
     }
 }
 
-#[test]
-fn all_workers_of_a_runtime_find_the_same_wheel() {
-    let runtime = runtime(4);
-    // Each blocks its worker until all are there, so each is on a worker of its own.
-    let all = Arc::new(Barrier::new(4));
-    let tasks: Vec<_> = (0..4)
-        .map(|_| {
-            let all = all.clone();
-            runtime.spawn(async move {
-                all.wait();
-                time::sleep(Duration::from_millis(1)).await;
-                time::wheel().name().to_owned()
-            })
-        })
-        .collect();
-    runtime.block_on(async {
-        for task in tasks {
-            assert_eq!(task.await.expect("the sleep does not panic"), time::wheel().name());
-        }
-    });
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_wheel_can_be_set_before_the_first_use_and_not_after() {
     let wheel = TimingWheel::builder().max_pending(1).build().expect("in range");
@@ -194,17 +153,4 @@ fn a_wheel_of_another_runtime_or_one_that_has_ended_is_not_set() {
         assert_eq!(time::set_wheel(wheel).unwrap_err().to_string(), "the wheel has ended");
         time::sleep(SECOND).await;
     });
-}
-
-#[test]
-fn panics_name_the_caller() {
-    let outside = panic_in(|| tokio_test::task::spawn(async { time::sleep(SECOND).await }).poll());
-    let runtime = paused();
-    let zero = panic_in(|| runtime.block_on(async { drop(time::interval(Duration::ZERO)) }));
-    let texts = ["not within a tokio runtime", "period must be at least 1ns, got 0ns"];
-    for (text, panic) in texts.iter().zip([outside, zero]) {
-        let panic = panic.unwrap();
-        assert_eq!(panic.file, file!(), "{panic:?}");
-        assert!(panic.text.contains(text), "{panic:?}");
-    }
 }

@@ -175,23 +175,6 @@ async fn as_a_stream_it_knows_its_size_and_is_terminated_once_it_has_told_that_i
     assert!(!queue.is_terminated());
 }
 
-/// The crate's `select!` does not poll what is terminated, and goes on to `complete` when nothing else is left.
-#[tokio::test(start_paused = true)]
-async fn a_new_queue_is_polled_by_the_select_of_futures_and_completes_when_it_has_told_that_it_is_empty() {
-    for item in [None, Some(7)] {
-        let mut queue = DelayQueue::new();
-        let mut seen = Vec::new();
-        item.into_iter().for_each(|item| _ = queue.insert(item, ms(1)));
-        loop {
-            futures::select! {
-                expired = queue.next() => seen.push(expired.map(Expired::into_inner)),
-                complete => break,
-            }
-        }
-        assert_eq!(seen, item.map(Some).into_iter().chain([None]).collect::<Vec<_>>());
-    }
-}
-
 /// On a runtime of its own, where nothing else makes this task wait. Moving the timers spends some of the budget too,
 /// so all have been moved before the other task is there.
 #[tokio::test(start_paused = true)]

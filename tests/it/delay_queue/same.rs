@@ -46,61 +46,31 @@ async fn what_is_inserted_overdue_is_there_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_item_wakes_the_task_that_waits_for_a_later_one() {
-    let mut queue = spawn(DelayQueue::new());
-    queue.insert(1, ms(10_000));
-    assert_pending!(poll!(queue));
-    queue.insert(2, ms(600));
-    sleep(ms(600)).await;
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_overdue_item_wakes_the_task_that_waits_at_once() {
-    let mut queue = spawn(DelayQueue::new());
-    let start = Instant::now();
-    let key = queue.insert(1, ms(10_000));
-    assert_pending!(poll!(queue));
-    sleep(ms(80)).await;
-    assert!(!queue.is_woken());
-    queue.insert_at(2, start + ms(40));
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 2);
-
-    assert_pending!(poll!(queue));
-    queue.reset_at(&key, start + ms(40));
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_to_earlier_wakes_the_task_in_time_whichever_item_it_is() {
-    for first in [true, false] {
+async fn who_waits_is_woken_for_the_first_item_whichever_is_inserted_or_moved_meanwhile() {
+    type Change = fn(&mut DelayQueue<i32>, [Key; 2], Instant);
+    // The time at which the task is woken, in milliseconds, and the item that it finds.
+    let changes: [(Change, u64, i32); 6] = [
+        (|queue, _, _| _ = queue.insert(3, ms(20)), 100, 3),
+        (|queue, _, overdue| _ = queue.insert_at(3, overdue), 80, 3),
+        (|queue, [first, _], _| queue.reset(&first, ms(20)), 100, 1),
+        (|queue, [_, second], _| queue.reset(&second, ms(20)), 100, 2),
+        (|queue, [_, second], overdue| queue.reset_at(&second, overdue), 80, 2),
+        (|queue, [first, _], _| queue.reset(&first, ms(300)), 250, 2),
+    ];
+    for (change, at, item) in changes {
         let mut queue = spawn(DelayQueue::new());
+        let overdue = Instant::now() + ms(40);
         let keys = [queue.insert(1, ms(200)), queue.insert(2, ms(250))];
         assert_pending!(poll!(queue));
-        queue.reset(&keys[usize::from(first)], ms(100));
-        sleep(ms(100)).await;
+        sleep(ms(80)).await;
+        assert!(!queue.is_woken());
+        change(&mut queue, keys, overdue);
+        if at > 80 {
+            sleep(ms(at - 80)).await;
+        }
         assert!(queue.is_woken());
-        assert_eq!(due!(queue), 1 + i32::from(first));
+        assert_eq!(due!(queue), item);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_to_later_lets_another_item_come_first() {
-    let mut queue = spawn(DelayQueue::new());
-    let one = queue.insert(1, ms(200));
-    queue.insert(2, ms(250));
-    assert_pending!(poll!(queue));
-    queue.reset(&one, ms(300));
-    sleep(ms(250)).await;
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 2);
-    assert_pending!(poll!(queue));
-    sleep(ms(50)).await;
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,23 +88,6 @@ async fn what_is_due_and_not_yet_popped_can_be_removed_and_reset() {
     sleep(ms(20)).await;
     assert!(queue.is_woken());
     assert_eq!(assert_ready!(poll!(queue)).unwrap().key(), reset);
-    assert!(assert_ready!(poll!(queue)).is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_when_the_last_item_is_gone() {
-    let mut queue = spawn(DelayQueue::new());
-    let key = queue.insert(1, ms(1_000));
-    assert_pending!(poll!(queue));
-    queue.remove(&key);
-    assert!(queue.is_woken());
-    assert!(assert_ready!(poll!(queue)).is_none());
-
-    queue.insert(1, ms(1_000));
-    assert_pending!(poll!(queue));
-    assert!(!queue.is_woken());
-    queue.clear();
-    assert!(queue.is_woken());
     assert!(assert_ready!(poll!(queue)).is_none());
 }
 
@@ -205,18 +158,6 @@ fn an_empty_queue_goes_on_in_another_runtime() {
             assert!(queue.next().await.is_none());
         });
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_names_no_item_is_refused() {
-    let mut queue = DelayQueue::new();
-    let key = queue.insert(1, ms(1_000));
-    assert_eq!(queue.try_remove(&key).map(Expired::into_inner), Some(1));
-    assert!(queue.try_remove(&key).is_none());
-    assert!(panics!(queue.remove(&key)));
-    assert!(panics!(queue.deadline(&key)));
-    assert!(panics!(queue.reset(&key, ms(1))));
-    assert!(panics!(queue.reset_at(&key, Instant::now())));
 }
 
 #[tokio::test(start_paused = true)]

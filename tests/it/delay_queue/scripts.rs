@@ -49,13 +49,3 @@ proptest! {
         prop_assert_eq!(ours, theirs);
     }
 }
-
-/// If all scripts gave the same empty log, all comparisons would hold.
-#[test]
-fn a_script_does_what_it_says() {
-    use Op::{Block, Compact, Insert, Remove, Reset, Take};
-    let ops =
-        [Insert(0), Insert(0), Insert(1_000), Remove(0), Reset(1, 300), Take(600), Compact, Block(5_000)];
-    let log = paused().block_on(ours::log(&ops));
-    assert_eq!(log, [(516, 1), (5_600, 2)]);
-}

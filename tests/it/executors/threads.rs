@@ -1,9 +1,7 @@
 //! Timers that go from one thread to another, and threads that hold up others.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -11,40 +9,6 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
 
 use super::{Running, block_on, ms, not_early};
-
-#[test]
-fn a_sleep_may_be_polled_on_another_thread_each_time() {
-    for workers in [0, 2] {
-        let ours = Running::new(workers);
-        let mut sleep = ours.wheel().sleep(ms(30));
-        let deadline = sleep.deadline();
-        let mut ready = false;
-        while !ready {
-            (sleep, ready) = thread::spawn(move || {
-                // Each of these threads has a waker of its own.
-                let (tell, told) = mpsc::channel();
-                let waker = Waker::from(Arc::new(Tell(tell)));
-                let ready = sleep.poll_unconstrained(&mut Context::from_waker(&waker)).is_ready();
-                if !ready {
-                    // Woken, or for once not the last to have polled.
-                    let _ = told.recv_timeout(ms(10));
-                }
-                (sleep, ready)
-            })
-            .join()
-            .unwrap();
-        }
-        assert!(Instant::now() >= deadline);
-    }
-}
-
-struct Tell(mpsc::Sender<()>);
-
-impl Wake for Tell {
-    fn wake(self: Arc<Self>) {
-        let _ = self.0.send(());
-    }
-}
 
 #[test]
 fn after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early() {

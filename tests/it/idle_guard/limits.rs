@@ -11,15 +11,13 @@ use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, duplex};
 use tokio::join;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, advance, interval, sleep, timeout};
+use tokio::time::{Instant, advance, sleep};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task::spawn};
 
 use super::by_hand::{ByHand, Op, WRITES, poll, task};
 use super::{DAY, ms, passed};
 use crate::runtime;
 use crate::streams::spend_budget;
-
-const FULL: &[u8] = b"full";
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_waits_to_its_limit_is_an_error_that_says_so() {
@@ -106,55 +104,6 @@ async fn a_peer_that_closes_is_no_silent_peer() {
     });
     assert_eq!(read.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     assert_eq!(stream.write_u8(7).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-}
-
-/// As a sink does that flushes at every occasion, while its peer takes nothing.
-#[tokio::test(start_paused = true)]
-async fn a_flush_with_nothing_to_flush_is_no_progress_of_a_write() {
-    let hand = ByHand::default();
-    let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
-    let start = Instant::now();
-    let mut others = interval(ms(3));
-    let result = loop {
-        tokio::select! {
-            biased;
-            written = stream.write_u8(7) => break written,
-            _ = others.tick() => {
-                hand.make_ready(Op::Flush);
-                stream.flush().await.unwrap();
-            }
-        }
-    };
-    passed(result);
-    assert_eq!(start.elapsed(), ms(10));
-}
-
-#[tokio::test(start_paused = true)]
-async fn progress_of_what_writes_ends_the_wait_of_a_flush() {
-    for (op, ends) in [(Op::Flush, true), (Op::Write, true), (Op::Shutdown, true), (Op::Read, false)] {
-        let hand = ByHand::default();
-        let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
-        let start = Instant::now();
-        assert!(timeout(ms(6), stream.flush()).await.is_err());
-        hand.make_ready(op);
-        poll_fn(|cx| poll(&mut stream, op, cx)).await.unwrap();
-        passed(stream.flush().await);
-        assert_eq!(start.elapsed(), if ends { ms(16) } else { ms(10) }, "{op:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_flush_that_waited_and_is_done_is_progress_of_a_write() {
-    let hand = ByHand::default();
-    let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
-    assert!(timeout(ms(1), stream.write_all(FULL)).await.is_err());
-    assert!(timeout(ms(1), stream.flush()).await.is_err());
-    hand.make_ready(Op::Flush);
-    stream.flush().await.unwrap();
-    sleep(DAY).await;
-    let start = Instant::now();
-    passed(stream.write_all(FULL).await);
-    assert_eq!(start.elapsed(), ms(10));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,6 @@
 
 mod by_hand;
 mod dropped;
-mod idle_limit;
 mod limits;
 mod model;
 mod scripts;

@@ -132,24 +132,6 @@ fn a_guard_is_what_its_stream_is() {
     assert!(size_of::<IdleGuard<()>>() <= 80);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_half_that_moves_to_another_task_is_woken_there() {
-    let guard =
-        TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10)).with_write_limit(DAY);
-    let guard = Arc::new(Mutex::new(guard));
-    let mut tasks: Vec<_> = (0..4).map(|_| (task(&guard, Op::Read), task(&guard, Op::Write))).collect();
-    for (read, write) in &mut tasks {
-        assert_pending!(read.poll());
-        assert_pending!(write.poll());
-    }
-    advance(ms(10)).await;
-    let (read, write) = tasks.last_mut().unwrap();
-    assert!(read.is_woken() && !write.is_woken());
-    passed(assert_ready!(read.poll()));
-    let (before, _) = &tasks[0];
-    assert!(!before.is_woken());
-}
-
 #[test]
 fn halves_on_two_workers_all_fail_and_none_early() {
     const STREAMS: u64 = 500;

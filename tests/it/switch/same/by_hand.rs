@@ -25,19 +25,6 @@ pub(crate) async fn a_sleep_is_at_most_thirty_years_long(trace: Trace) {
     trace.note("thirty years later");
 }
 
-pub(crate) async fn the_deadline_is_fixed_when_a_sleep_is_made(trace: Trace) {
-    let late = sleep(ms(100));
-    trace.note_instant("deadline", late.deadline());
-    advance(ms(30)).await;
-    trace.note_instant("deadline", late.deadline());
-    late.await;
-    trace.note("awaited");
-    let passed = sleep(ms(10));
-    advance(ms(70)).await;
-    passed.await;
-    trace.note("awaited after its deadline");
-}
-
 pub(crate) async fn it_has_elapsed_when_it_was_polled_and_its_time_has_come(trace: Trace) {
     let never_polled = sleep(ms(10));
     let mut polled = task::spawn(Box::pin(sleep(ms(10))));
@@ -49,14 +36,6 @@ pub(crate) async fn it_has_elapsed_when_it_was_polled_and_its_time_has_come(trac
     trace.note(format_args!("{:?} {}", polled.poll(), polled.is_elapsed()));
     let mut never_polled = task::spawn(Box::pin(never_polled));
     trace.note(format_args!("{:?} {}", never_polled.poll(), never_polled.is_elapsed()));
-}
-
-pub(crate) async fn polled_after_it_was_ready_it_is_ready_again(trace: Trace) {
-    let mut sleep = task::spawn(Box::pin(sleep(ms(3))));
-    sleep.as_mut().await;
-    for _ in 0..3 {
-        trace.note(format_args!("{:?} {}", sleep.poll(), sleep.is_elapsed()));
-    }
 }
 
 pub(crate) async fn as_many_are_ready_in_a_row_as_the_budget_allows(trace: Trace) {
@@ -212,16 +191,6 @@ pub(crate) async fn an_advance_fires_what_it_passes_in_order(trace: Trace) {
         }
     }
     tasks.join_all().await;
-}
-
-pub(crate) async fn a_timer_that_was_polled_just_before_an_advance_is_passed_by_it(trace: Trace) {
-    for millis in [1, 70, 5_000] {
-        let mut sleep = task::spawn(sleep(ms(millis)));
-        let mut timed = task::spawn(timeout(ms(millis), pending::<()>()));
-        trace.note(format_args!("{} {}", sleep.poll().is_pending(), timed.poll().is_pending()));
-        advance(ms(millis)).await;
-        trace.note(format_args!("{} {}", sleep.poll().is_ready(), timed.poll().is_ready()));
-    }
 }
 
 pub(crate) async fn a_resumed_clock_goes_on_and_can_be_paused_again(trace: Trace) {

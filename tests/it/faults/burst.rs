@@ -1,19 +1,20 @@
-//! A million timers at the same moment. On the real clock: the tests assert no time except that nothing is early.
+//! Very many timers at the same moment. On the real clock: the tests assert no time except that nothing is early.
 
 use std::sync::atomic::AtomicBool;
 
 use super::*;
 
+const TIMERS: usize = 200_000;
 /// Time enough to arm them all; those for which it is not are ready at once.
-const SOON: Duration = Duration::from_millis(1_500);
+const SOON: Duration = Duration::from_millis(400);
 
-/// A million timers that are due at the same moment, but for those that are due before they are armed, and the moment.
+/// Timers that are due at the same moment, but for those that are due before they are armed, and the moment.
 fn arm(wheel: &TimingWheel) -> (Vec<Sleep>, Arc<Counts>) {
     let counts = Counts::due_at(Instant::now() + SOON);
     let waker = Waker::from(counts.clone());
     let mut cx = Context::from_waker(&waker);
-    let mut sleeps = Vec::with_capacity(MILLION);
-    for _ in 0..MILLION {
+    let mut sleeps = Vec::with_capacity(TIMERS);
+    for _ in 0..TIMERS {
         let mut sleep = wheel.sleep_until(counts.due);
         if sleep.poll_unconstrained(&mut cx).is_pending() {
             sleeps.push(sleep);
@@ -44,7 +45,7 @@ fn driven<T: Send>(runtime: &Runtime, work: impl FnOnce() -> T + Send) -> T {
 
 /// While the driver hands them out, two threads drop most of them: each fires or is cancelled, and the others all fire.
 #[test]
-fn of_a_million_timers_on_one_tick_each_fires_or_was_dropped_before() {
+fn of_very_many_timers_on_one_tick_each_fires_or_was_dropped_before() {
     for workers in [0, 2] {
         let runtime = runtime(workers);
         let wheel = wheel_on(&runtime);
