@@ -23,8 +23,8 @@ const HANG_GUARD: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The bytes that are allocated.
-#[derive(Clone, Copy)]
+/// What is allocated.
+#[derive(Clone, Copy, Debug)]
 struct Live {
     blocks: usize,
     bytes: usize,
@@ -41,12 +41,6 @@ impl Live {
 
     fn is_within(self, other: Self) -> bool {
         self.blocks <= other.blocks && self.bytes <= other.bytes
-    }
-}
-
-impl fmt::Display for Live {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} blocks with {} bytes", self.blocks, self.bytes)
     }
 }
 
@@ -137,7 +131,7 @@ fn assert_leaves_nothing(what: impl fmt::Debug, threads_before: usize, work: imp
         if is_soon(|| Live::now().is_within(before)) {
             return;
         }
-        assert!(round < ROUNDS, "{what:?}: {} are allocated after {before}, again", Live::now());
+        assert!(round < ROUNDS, "{what:?}: {:?} after {before:?}, again", Live::now());
     }
 }
 

@@ -2,16 +2,11 @@
 //!
 //! 1. Very many entries in one bucket go out in batches, and their memory is given back.
 //! 2. An empty wheel keeps one page, and uses that first.
-//! 3. `capacity` is less than three pages above `len` if entries leave in the order in which they came, or in the
-//!    opposite order: the first and the last page can have room, and one empty page is kept.
-//! 4. In any other order `capacity` is at most a page for each entry, and one more: a page stays while it holds an entry.
+//! 3. `capacity` is at most a page for each entry, and one more: a page stays while it holds an entry.
 //!    New entries fill such pages before another page is taken.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
 const PAGE: usize = 1024;
@@ -75,39 +70,4 @@ fn a_page_stays_while_anything_is_in_it_and_its_room_is_used_first() {
         insert(&mut wheel, FAR, n);
     }
     assert_eq!((wheel.len(), wheel.capacity()), (10 * PAGE, 10 * PAGE));
-}
-
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        // Each fills and empties thousands of pages' places.
-        cases: 24,
-        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-        ..ProptestConfig::default()
-    }
-}
-
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn memory_follows_entries_that_leave_at_both_ends_of_the_order_in_which_they_came(
-        storms in proptest::collection::vec(
-            (0..5 * PAGE, proptest::collection::vec((any::<bool>(), 1..2 * PAGE), 0..8)),
-            1..4,
-        ),
-    ) {
-        let mut wheel = wheel();
-        for (count, leaving) in storms {
-            let mut keys: VecDeque<Key> = (0..count).map(|n| insert(&mut wheel, FAR, n)).collect();
-            prop_assert!(wheel.capacity() <= count + PAGE);
-            for (oldest, many) in leaving.into_iter().chain([(true, count)]) {
-                for _ in 0..many {
-                    let end = if oldest { keys.pop_front() } else { keys.pop_back() };
-                    prop_assert_eq!(end.and_then(|key| wheel.cancel(key)).is_some(), end.is_some());
-                    prop_assert!(wheel.capacity() < wheel.len() + 3 * PAGE);
-                }
-            }
-            prop_assert!(wheel.is_empty() && wheel.capacity() <= PAGE);
-        }
-    }
 }

@@ -88,22 +88,3 @@ fn what_is_due_as_a_coarse_bucket_begins_comes_with_that_of_a_finer_one_and_befo
         ]
     );
 }
-
-#[test]
-fn between_two_batches_of_a_bucket_the_rest_counts_as_due_and_insertions_wait_elsewhere() {
-    let mut wheel = with_tick(TICK, 64);
-    for n in 0..3 {
-        insert(&mut wheel, ms(96), ms(16), n);
-    }
-    let mut expired = Vec::new();
-    let at = wheel.next_expiration().expect("three are pending");
-    assert_eq!((at, wheel.advance(at, 2, &mut expired)), (Nanos(ms(96)), Progress::More));
-    assert_eq!((expired.as_slice(), wheel.clock()), ([0, 1].as_slice(), at));
-    assert!(wheel.handed_out_through() < at, "one is left");
-    for ahead in 1..1_000 {
-        wheel.insert(at, Nanos(at.0 + ms(ahead)), 10).expect("it lies ahead");
-        wheel.assert_invariants();
-    }
-    assert_eq!(wheel.advance(at, 100, &mut expired), Progress::Done);
-    assert_eq!((expired.as_slice(), wheel.handed_out_through()), ([0, 1, 2].as_slice(), at));
-}

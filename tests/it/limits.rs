@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use timingwheel::wheel::{Hierarchy, Nanos, Resolution};
 use timingwheel::{BuildError, Builder, TimingWheel};
-use tokio::time::Instant;
 
+use crate::ms;
 use crate::panic_place::{Panic, panic_in};
-use crate::{DAY, ms};
 
 fn refusal(builder: Builder) -> String {
     builder.build().unwrap_err().to_string()
@@ -60,15 +59,6 @@ fn the_core_panics_and_names_its_caller() {
     assert_eq!(file_of(|resolution| drop(Hierarchy::<()>::new(resolution, 1))), file!());
     let no_batch = |resolution| _ = Hierarchy::<()>::new(resolution, 2).advance(Nanos(1), 0, &mut vec![]);
     assert_eq!(file_of(no_batch), file!());
-}
-
-#[tokio::test]
-async fn a_lone_timer_does_not_wait_for_the_end_of_a_long_tick() {
-    let wheel = TimingWheel::builder().tick(DAY).build().unwrap();
-    let sleep = wheel.sleep(ms(2));
-    let deadline = sleep.deadline();
-    tokio::time::timeout(Duration::from_secs(30), sleep).await.expect("it waits for a day");
-    assert!(Instant::now() >= deadline);
 }
 
 #[test]

@@ -7,8 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::FusedFuture;
-use timingwheel::TimingWheel;
-use tokio::sync::oneshot;
+use timingwheel::{FutureTimeExt, TimingWheel};
 use tokio::task::coop;
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready_err, assert_ready_ok, task};
@@ -27,20 +26,6 @@ async fn a_future_that_is_ready_at_once_never_touches_the_wheel() {
     assert_eq!(wheel.timeout_at(past, async { 3 }).await, Ok(3));
     assert_eq!(wheel.timeout(Duration::MAX, async { 4 }).await, Ok(4));
     assert_eq!(wheel.stats().armed, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_that_is_in_time_is_awaited_and_its_timer_removed() {
-    let wheel = TimingWheel::new();
-    let (reply, call) = oneshot::channel();
-    let mut call = task::spawn(wheel.timeout(ms(10), call));
-    assert_pending!(call.poll());
-    assert_eq!(wheel.pending(), 1);
-    reply.send("reply").unwrap();
-    assert!(call.is_woken());
-    assert_eq!(assert_ready_ok!(call.poll()), Ok("reply"));
-    drop(call);
-    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,18 +64,6 @@ async fn an_elapsed_timeout_waits_when_the_budget_was_spent_before_it() {
     assert!(!call.is_terminated());
     tokio::task::yield_now().await;
     assert_ready_err!(call.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_only_ever_finds_its_timeouts_elapsed_lets_others_run() {
-    let wheel = TimingWheel::new();
-    let other = tokio::spawn(future::ready(()));
-    let mut rounds = 0;
-    while !other.is_finished() {
-        assert!(wheel.timeout(Duration::ZERO, future::pending::<()>()).await.is_err());
-        rounds += 1;
-        assert!(rounds < 10_000, "the other task never runs");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,24 +108,6 @@ async fn a_timeout_whose_future_has_returned_stays_terminated_when_it_is_moved()
     assert_eq!(call.as_mut().await, Ok(()));
     call.as_mut().reset(Instant::now() + ms(10));
     assert!(call.is_terminated(), "the future within must not be polled again");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_that_is_dropped_or_elapses_drops_the_future() {
-    let wheel = TimingWheel::new();
-    let held = Arc::new(());
-    let hold = |held: Arc<()>| async move {
-        future::pending::<()>().await;
-        drop(held);
-    };
-    let mut call = task::spawn(wheel.timeout(ms(10), hold(held.clone())));
-    assert_pending!(call.poll());
-    assert_eq!(Arc::strong_count(&held), 2);
-    drop(call);
-    assert_eq!((Arc::strong_count(&held), wheel.pending()), (1, 0));
-
-    assert!(wheel.timeout(ms(10), hold(held.clone())).await.is_err());
-    assert_eq!(Arc::strong_count(&held), 1);
 }
 
 #[derive(Debug)]
@@ -244,4 +199,15 @@ async fn a_timeout_that_waits_by_tokios_timer_is_moved_though_its_waker_panics()
     let to = Instant::now() + DAY;
     assert!(panic_in(|| call.as_mut().reset(to)).is_some());
     assert_eq!(call.deadline(), to);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_a_chain_of_calls_a_timeout_stands_on_the_wheel_that_is_named() {
+    let (wheel, other) = (TimingWheel::new(), TimingWheel::new());
+    let start = Instant::now();
+    assert!(future::pending::<()>().timeout_on(&wheel, ms(3)).await.is_err());
+    assert_eq!(start.elapsed(), ms(3));
+    assert!(future::pending::<()>().timeout_at_on(&wheel, start + ms(6)).await.is_err());
+    assert_eq!(start.elapsed(), ms(6));
+    assert_eq!((wheel.stats().fired, other.stats().armed), (2, 0));
 }

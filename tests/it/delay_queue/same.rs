@@ -6,13 +6,13 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::StreamExt;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, sleep};
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready};
 
 use super::time::DelayQueue;
 use super::time::delay_queue::{Expired, Key};
-use crate::{ms, paused};
+use crate::ms;
 
 macro_rules! poll {
     ($queue:ident) => {
@@ -30,19 +30,6 @@ macro_rules! panics {
     ($call:expr) => {
         catch_unwind(AssertUnwindSafe(|| _ = $call)).is_err()
     };
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_inserted_overdue_is_there_at_once() {
-    let mut queue = spawn(DelayQueue::new());
-    let now = Instant::now();
-    advance(ms(10)).await;
-    queue.insert_at(1, now);
-    queue.insert_at(2, now + ms(10));
-    let mut both = [due!(queue), due!(queue)];
-    both.sort_unstable();
-    assert_eq!(both, [1, 2]);
-    assert!(assert_ready!(poll!(queue)).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,24 +60,6 @@ async fn who_waits_is_woken_for_the_first_item_whichever_is_inserted_or_moved_me
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_due_and_not_yet_popped_can_be_removed_and_reset() {
-    let mut queue = spawn(DelayQueue::new());
-    let keys = [1, 2, 3].map(|n| queue.insert(n, ms(64)));
-    sleep(ms(80)).await;
-    let first = assert_ready!(poll!(queue)).unwrap();
-    let [removed, reset] = keys.into_iter().filter(|&key| key != first.key()).collect::<Vec<_>>()[..] else {
-        panic!("two are left")
-    };
-    queue.remove(&removed);
-    queue.reset(&reset, ms(20));
-    assert_pending!(poll!(queue));
-    sleep(ms(20)).await;
-    assert!(queue.is_woken());
-    assert_eq!(assert_ready!(poll!(queue)).unwrap().key(), reset);
-    assert!(assert_ready!(poll!(queue)).is_none());
-}
-
 /// As a worker may, who takes "empty" for "nothing yet".
 #[tokio::test(start_paused = true)]
 async fn whoever_was_told_that_the_queue_is_empty_is_woken_by_the_next_insertion() {
@@ -106,21 +75,6 @@ async fn whoever_was_told_that_the_queue_is_empty_is_woken_by_the_next_insertion
         sleep(ms(20)).await;
         assert_eq!([due!(queue), due!(queue)], [round, round]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn peek_names_what_is_popped_next() {
-    let mut queue = spawn(DelayQueue::new());
-    let later = queue.insert("later", ms(120));
-    let sooner = queue.insert("sooner", ms(100));
-    let now = queue.insert("now", ms(0));
-    for key in [now, sooner, later] {
-        assert_eq!(queue.peek(), Some(key));
-        sleep(ms(60)).await;
-        assert_eq!(queue.peek(), Some(key));
-        assert_eq!(assert_ready!(poll!(queue)).unwrap().key(), key);
-    }
-    assert_eq!(queue.peek(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,18 +100,6 @@ async fn a_queue_that_is_compacted_is_as_large_as_its_items_and_their_keys_find_
     assert!(queue.capacity() < 101);
     queue.clear();
     assert!(queue.is_empty() && queue.capacity() > 0, "its memory stays");
-}
-
-#[test]
-fn an_empty_queue_goes_on_in_another_runtime() {
-    let mut queue = DelayQueue::new();
-    for round in 0..3 {
-        paused().block_on(async {
-            queue.insert(round, ms(10));
-            assert_eq!(queue.next().await.unwrap().into_inner(), round);
-            assert!(queue.next().await.is_none());
-        });
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@
 //! until a new timer takes the entry over, or until more than [`MOST_KEPT`] timers have been dropped so.
 
 mod counts;
-mod crowd;
 mod wakers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

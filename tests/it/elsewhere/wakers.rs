@@ -1,18 +1,13 @@
 //! Wakers of dropped timers: how many stay, until when, and what they may do then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::task::{Context, Wake};
-use std::thread;
-use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use tokio::runtime::Runtime;
-use tokio::time::Instant;
 
 use super::{
-    HANG_GUARD, MOST_KEPT, STAY, Wakers, arm_some, drop_a_few_elsewhere, drop_one, elsewhere, kept, ms,
-    on_workers, sharded, wait_until_let_go,
+    HANG_GUARD, MOST_KEPT, Wakers, arm_some, drop_a_few_elsewhere, drop_one, elsewhere, kept, ms, on_workers,
+    sharded, wait_until_let_go,
 };
 
 #[test]
@@ -76,33 +71,28 @@ fn who_drops_one_timer_too_many_is_not_harmed_by_the_wakers_of_the_others() {
     }
 }
 
-/// As a waker of an executor whose wakers own their tasks.
 #[test]
-fn a_waker_that_owns_its_wheel_does_not_keep_it() {
-    struct Owner(#[expect(dead_code, reason = "it is only held")] TimingWheel);
-
-    impl Wake for Owner {
-        fn wake(self: Arc<Self>) {}
-    }
-
-    let owners = [true, false].map(|is_dropped_elsewhere| {
-        let (runtime, wheel) = on_workers(sharded());
-        let owner = Arc::new(Owner(wheel.clone()));
-        let observed = Arc::downgrade(&owner);
-        let mut sleep = wheel.sleep(Duration::MAX);
-        assert!(sleep.poll_unconstrained(&mut Context::from_waker(&owner.into())).is_pending());
-        let start = Instant::now();
-        if is_dropped_elsewhere {
-            elsewhere(|| drop(sleep));
-        } else {
-            drop(sleep);
+fn old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon() {
+    /// With so many pending in a shard, timers may be old.
+    const CROWD: usize = 32_768;
+    /// If this many others came after them, they are. It is looked at with every 1,024th.
+    const OLD: usize = 8_192 + 1_024;
+    let (_runtime, wheel) = on_workers(sharded());
+    let (sleeps, wakers) = arm_some(&wheel, CROWD + OLD, false);
+    let all = sleeps.len();
+    let mut sleeps = sleeps.into_iter();
+    sleeps.by_ref().take(MOST_KEPT).for_each(drop);
+    assert_eq!(kept(&wakers[..MOST_KEPT]), MOST_KEPT, "they were taken out one by one");
+    assert_eq!(wheel.pending(), all - MOST_KEPT);
+    for (dropped, sleep) in (MOST_KEPT + 1..).zip(sleeps) {
+        drop(sleep);
+        if dropped % 1_000 < 20 {
+            assert!(kept(&wakers[..dropped]) <= MOST_KEPT);
+            let stats = wheel.stats();
+            assert_eq!((stats.pending, stats.cancelled), (all - dropped, dropped as u64));
         }
-        assert!(observed.strong_count() == 1 || start.elapsed() >= STAY, "it was let go at once");
-        (runtime, observed)
-    });
-    let start = Instant::now();
-    while owners.iter().any(|(_, owner)| owner.strong_count() > 0) {
-        assert!(start.elapsed() < HANG_GUARD, "it is kept");
-        thread::sleep(ms(1));
     }
+    wait_until_let_go(&wakers);
+    assert_eq!(kept(&wakers), 0);
+    assert_eq!((wheel.stats().fired, wheel.stats().cancelled), (0, all as u64));
 }

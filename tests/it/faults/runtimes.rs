@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 
-use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tokio_test::{assert_ready_err, assert_ready_ok};
 
@@ -143,36 +142,4 @@ fn a_waker_may_end_the_runtime_that_the_driver_runs_on() {
     }
     wait_until("the counts", || wheel.stats().armed == 2_001);
     assert_adds_up(&wheel);
-}
-
-#[test]
-fn a_wheel_outlives_the_task_and_the_local_set_that_made_it() {
-    for workers in [0, 2] {
-        let runtime = runtime(workers);
-        runtime.block_on(async {
-            let (tell, made) = mpsc::channel();
-            let maker = tokio::spawn(async move {
-                tell.send(TimingWheel::new()).unwrap();
-                std::future::pending::<()>().await;
-            });
-            let by_task = loop {
-                match made.try_recv() {
-                    Ok(wheel) => break wheel,
-                    Err(_) => tokio::task::yield_now().await,
-                }
-            };
-            maker.abort();
-            assert!(maker.await.unwrap_err().is_cancelled());
-            let local = LocalSet::new();
-            let by_local_set = local.run_until(async { TimingWheel::new() }).await;
-            drop(local);
-            for wheel in [by_task, by_local_set] {
-                let sleep = wheel.sleep(ms(2));
-                let deadline = sleep.deadline();
-                tokio::time::timeout(HANG_GUARD, sleep).await.expect("the driver has ended");
-                assert!(Instant::now() >= deadline);
-                assert_eq!(assert_adds_up(&wheel).fired, 1);
-            }
-        });
-    }
 }

@@ -2,10 +2,8 @@
 
 use std::cell::RefCell;
 use std::future::pending;
-use std::io;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::pin::pin;
+use std::task::Waker;
 use std::thread;
 
 use futures::stream;
@@ -16,24 +14,12 @@ use tokio_test::assert_pending;
 
 use super::*;
 
-/// A stream on which nothing arrives.
-struct Silent;
-
-impl AsyncRead for Silent {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
-        _buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Poll::Pending
-    }
-}
-
 /// Waits, with a timer of each kind, for what never comes.
 async fn wait_with_each_kind(wheel: TimingWheel) {
     let mut read_buffer = [0];
     let mut buffer = ReadBuf::new(&mut read_buffer);
-    let mut guard = pin!(wheel.idle_guard(Silent).with_read_limit(DAY));
+    let (_peer, silent) = tokio::io::duplex(1);
+    let mut guard = pin!(wheel.idle_guard(silent).with_read_limit(DAY));
     let read = std::future::poll_fn(|cx| guard.as_mut().poll_read(cx, &mut buffer));
     let mut interval = wheel.interval(DAY);
     interval.tick().await;
@@ -85,31 +71,6 @@ async fn timers_that_are_forgotten_stay_to_their_deadline_and_harm_nobody() {
     assert_eq!((counts.woken(), counts.early()), (1_000, 0));
     assert_eq!(assert_adds_up(&wheel).fired, 1_001);
     let _places: Vec<_> = (0..1_001).map(|_| wheel.try_sleep(DAY).expect("no place was lost")).collect();
-}
-
-/// It runs in the runtime's park, as tokio's own timers call wakers from the worker that turns them.
-#[test]
-fn a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none() {
-    struct Blocks;
-    impl Wake for Blocks {
-        fn wake(self: Arc<Self>) {
-            thread::sleep(ms(30));
-        }
-    }
-    runtime(2).block_on(async {
-        let wheel = TimingWheel::new();
-        let counts = Counts::due_at(Instant::now() + TIME_TO_ARM);
-        let waker = Waker::from(counts.clone());
-        let _first = register(wheel.sleep_until(counts.due), &Arc::new(Blocks).into());
-        let _others: Vec<_> =
-            (0..500).map(|n| register(wheel.sleep_until(counts.due + ms(n % 40)), &waker)).collect();
-        wheel.sleep_until(counts.due + ms(41)).await;
-        while wheel.pending() > 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!((counts.woken(), counts.early()), (500, 0));
-        assert_eq!(assert_adds_up(&wheel).fired, 502);
-    });
 }
 
 /// After a clock was paused anywhere in the process tokio's clock asks for the current runtime, which a thread that is

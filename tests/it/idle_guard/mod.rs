@@ -5,7 +5,6 @@ mod dropped;
 mod limits;
 mod model;
 mod scripts;
-mod tolerance;
 mod wheels;
 
 use crate::{DAY, HANG_GUARD, ms};

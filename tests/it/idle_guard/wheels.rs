@@ -4,13 +4,14 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 use timingwheel::{IdleGuard, TimingWheel};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, advance, timeout};
+use tokio::time::{Instant, advance, sleep, timeout};
+use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
 
-use super::by_hand::{ByHand, Op, stuck, task};
-use super::{DAY, HANG_GUARD, ms, passed};
+use super::by_hand::{ByHand, Op, task};
+use super::{DAY, ms, passed};
 
 /// Why an operation could not be timed.
 #[track_caller]
@@ -132,36 +133,25 @@ fn a_guard_is_what_its_stream_is() {
     assert!(size_of::<IdleGuard<()>>() <= 80);
 }
 
-#[test]
-fn halves_on_two_workers_all_fail_and_none_early() {
-    const STREAMS: u64 = 500;
-    const ROUNDS: usize = 10;
-    let runtime = crate::runtime(2);
-    runtime.block_on(async {
-        let wheel = TimingWheel::new();
-        let mut tasks = Vec::new();
-        for n in 0..STREAMS {
-            // At the same time, and one before the other.
-            let (read_limit, write_limit) = (1 + n % 7, 1 + n % 5);
-            let (mut read, mut write) = stuck(&wheel, read_limit, write_limit);
-            tasks.push(tokio::spawn(async move {
-                for _ in 0..ROUNDS {
-                    let start = Instant::now();
-                    passed(read.read_u8().await);
-                    assert!(start.elapsed() >= ms(read_limit));
-                }
-            }));
-            tasks.push(tokio::spawn(async move {
-                for _ in 0..ROUNDS {
-                    let start = Instant::now();
-                    passed(write.write_u8(7).await);
-                    assert!(start.elapsed() >= ms(write_limit));
-                }
-            }));
-        }
-        for task in tasks {
-            timeout(HANG_GUARD, task).await.expect("it hangs").unwrap();
-        }
-        assert_eq!(wheel.pending(), 0);
-    });
+#[tokio::test(start_paused = true)]
+async fn a_write_that_begins_after_the_silence_and_before_the_reads_timer_ends_at_once() {
+    let (wheel, tolerance) = (TimingWheel::new(), ms(10_000));
+    let (mut peer, stream) = duplex(8);
+    let guard = wheel.idle_guard(stream).with_tolerance(tolerance);
+    let (mut reads, mut writes) = split(guard.with_idle_limit(ms(10_000)));
+    // A write has waited before.
+    writes.write_all(&[0; 8]).await.unwrap();
+    assert_pending!(spawn(writes.write_u8(0)).poll());
+    peer.read_exact(&mut [0; 8]).await.unwrap();
+    writes.write_all(&[0; 8]).await.unwrap();
+    sleep(ms(40_000)).await;
+    // Until the read's timer will be over a second later than its limit.
+    let first = ms(5_000);
+    while wheel.sleep(first).with_tolerance(tolerance).deadline() - Instant::now() < ms(12_000) {
+        advance(ms(100)).await;
+    }
+    assert_pending!(spawn(reads.read_u8()).poll());
+    wheel.sleep(ms(11_500)).await;
+    let error = assert_ready!(spawn(writes.write_u8(0)).poll()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }

@@ -6,7 +6,7 @@ use timingwheel::monitor::{Exceeded, Limits, Unhealthy};
 use timingwheel::{Stats, TimingWheel};
 use tokio::time::advance;
 
-use super::{HOUR, armed, ms, stuck};
+use super::{armed, ms, stuck};
 
 /// Stats that can be set, as a wheel's own cannot.
 fn stats(set: impl FnOnce(&mut Stats)) -> Stats {
@@ -27,18 +27,6 @@ fn late(lateness: &[(f64, Duration)]) -> Limits {
 
 fn words(unhealthy: Result<(), Unhealthy>) -> String {
     unhealthy.expect_err("a limit is exceeded").to_string()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wheel_without_limits_is_healthy_until_it_ends() {
-    let wheel = TimingWheel::new();
-    let _timer = armed(&wheel, ms(1));
-    advance(HOUR).await;
-    assert_eq!(wheel.health(&Limits::default()), Ok(()));
-    wheel.shutdown();
-    let unhealthy = wheel.health(&Limits::default()).unwrap_err();
-    assert!(unhealthy.exceeds(Exceeded::Ended) && !unhealthy.exceeds(Exceeded::Pending));
-    assert_eq!(unhealthy.to_string(), "the timing wheel is not healthy: it has ended");
 }
 
 #[tokio::test(start_paused = true)]

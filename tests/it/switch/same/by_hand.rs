@@ -9,7 +9,6 @@ use std::task::Poll;
 use tokio::task::{JoinSet, coop, yield_now};
 use tokio_test::task;
 
-use super::time::error::Elapsed;
 use super::time::{self, Duration, Instant, Interval, advance, interval, interval_at, sleep, timeout};
 use crate::ms;
 use crate::switch::trace::Trace;
@@ -85,22 +84,6 @@ pub(crate) async fn the_error_reads_the_same_and_becomes_the_same_io_error(trace
     trace.note(format_args!("{error}, {:?}, {error:?}, {}", error.kind(), error.get_ref().is_none()));
 }
 
-async fn question_mark() -> Result<(), Box<dyn Error + Send + Sync>> {
-    timeout(ms(3), pending::<()>()).await?;
-    Ok(())
-}
-
-async fn io_question_mark() -> io::Result<()> {
-    timeout(ms(3), pending::<()>()).await?;
-    Ok(())
-}
-
-pub(crate) async fn the_error_goes_through_question_marks(trace: Trace) {
-    let error = question_mark().await.expect_err("elapsed");
-    trace.note(format_args!("{error} {}", error.is::<Elapsed>()));
-    trace.note(io_question_mark().await.expect_err("elapsed"));
-}
-
 pub(crate) async fn polled_after_it_has_elapsed_it_has_elapsed_again(trace: Trace) {
     let mut timed = task::spawn(timeout(ms(10), pending::<()>()));
     trace.note(timed.poll().is_pending());
@@ -133,19 +116,6 @@ pub(crate) async fn a_period_is_at_most_thirty_years_long(trace: Trace) {
     for mut longest in [interval(Duration::MAX), interval_at(Instant::now(), Duration::MAX)] {
         trace.note(format_args!("{:?}", longest.period()));
         note_ticks(&trace, &mut longest, 2).await;
-    }
-}
-
-pub(crate) async fn polled_by_hand_it_ticks_when_the_clock_has_reached_the_tick(trace: Trace) {
-    let mut interval = interval_at(Instant::now() + ms(10), ms(20));
-    let mut task = task::spawn(());
-    for step in [9, 1, 19, 1, 20, 45, 0, 0, 14, 1] {
-        advance(ms(step)).await;
-        let tick = task.enter(|cx, _| interval.poll_tick(cx));
-        trace.note(format_args!("{} {}", task.is_woken(), tick.is_ready()));
-        if let Poll::Ready(due) = tick {
-            trace.note_instant("due", due);
-        }
     }
 }
 
