@@ -1,4 +1,4 @@
-//! Intervals: the schedule, missed ticks, resets. On tokio's paused clock.
+//! Intervals: when a tick is missed, the grid, errors. On tokio's paused clock. `stream_like_tokio_stream` has the schedule.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use timingwheel::TimingWheel;
 use tokio::time::{Instant, MissedTickBehavior, advance};
 use tokio_test::{assert_pending, task};
 
+use crate::panic_place::panic_text;
 use crate::{SECOND, ms};
 
 #[tokio::test(start_paused = true)]
@@ -54,9 +55,11 @@ async fn a_period_can_be_changed_from_the_next_tick_on() {
 }
 
 #[tokio::test]
-#[should_panic = "interval period must be at least 1ns, got 0ns"]
 async fn a_period_of_zero_is_refused() {
-    let _ = TimingWheel::new().interval(Duration::ZERO);
+    let mut interval = TimingWheel::new().interval(SECOND);
+    let made = panic_text(|| drop(TimingWheel::new().interval(Duration::ZERO)));
+    let set = panic_text(|| interval.set_period(Duration::ZERO));
+    assert_eq!([&*made, &*set], ["interval period must be at least 1ns, got 0ns"; 2]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! The settings' limits, the errors beyond them, and the extremes that work.
+//! The settings' limits and the errors beyond them. `faults::settings` has the extremes that work.
 
 use std::time::Duration;
 

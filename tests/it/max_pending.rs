@@ -1,4 +1,4 @@
-//! The bound on pending timers: never more, no place lost, and refusals that say so.
+//! The bound on pending timers: never more, no place lost, and refusals that say so. `deadlines_model` has full wheels too.
 
 use std::future;
 use std::pin::Pin;

@@ -160,7 +160,7 @@ fn until_error<T>(items: impl Stream<Item = Option<T>>) -> impl Stream<Item = Op
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(160) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
     fn timeouts_are_the_same(script in scripts(), limit in limits()) {

@@ -2,8 +2,8 @@
 //! hangs, nothing is early, no timer is lost, and the counts add up.
 //!
 //! Other modules have more: `wakers` those that panic when woken or dropped, `end_of_life` ends, `stalls` stalls of a
-//! whole runtime, `elsewhere` timers in thread-locals, `paused_clock` clocks that are paused and resumed, `limits` single
-//! settings, `max_pending` the bound.
+//! whole runtime, `paused_clock` clocks that are paused and resumed, `limits` settings beyond their limits, `max_pending` the
+//! bound.
 
 mod burst;
 mod clock;

@@ -1,5 +1,5 @@
-//! Limits: when they pass, what counts as waiting, events at the very instant of a deadline, and limits that change
-//! meanwhile. `model` has the rest.
+//! Limits: the texts of their errors, limits of zero and none, and the budget of tasks. `model` and `scripts` have the
+//! rest.
 
 use std::future::{self, poll_fn};
 use std::task::Poll;

@@ -1,4 +1,4 @@
-//! The wheel behind a guard: its end, its bound, its timers, and tasks of several workers.
+//! The wheel behind a guard: its end, its bound, its timers, and their tolerance.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -154,4 +154,21 @@ async fn a_write_that_begins_after_the_silence_and_before_the_reads_timer_ends_a
     wheel.sleep(ms(11_500)).await;
     let error = assert_ready!(spawn(writes.write_u8(0)).poll()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tolerance_is_that_of_reads_and_writes_set_before_their_limits_or_after() {
+    let (limit, tolerance) = (ms(60_000), ms(7_500));
+    let wheel = TimingWheel::new();
+    advance(ms(12_345)).await;
+    for (op, is_first) in [(Op::Read, true), (Op::Write, true), (Op::Read, false), (Op::Write, false)] {
+        let guard = wheel.idle_guard(ByHand::default());
+        let guard = if is_first { guard.with_tolerance(tolerance) } else { guard };
+        let guard = guard.with_read_limit(limit).with_write_limit(limit);
+        let guard = if is_first { guard } else { guard.with_tolerance(tolerance) };
+        let expected = wheel.sleep(limit).with_tolerance(tolerance).deadline();
+        passed(task(&Arc::new(Mutex::new(guard)), op).into_inner().await);
+        assert_eq!(Instant::now(), expected, "{op:?}, first: {is_first}");
+    }
+    assert_eq!(wheel.stats().cascaded, 0);
 }

@@ -15,13 +15,20 @@ use crate::switch::trace::Trace;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-pub(crate) async fn a_sleep_is_at_most_thirty_years_long(trace: Trace) {
+pub(crate) async fn the_longest_sleep_and_period_are_thirty_years_and_the_longest_timeout_does_not_elapse(
+    trace: Trace,
+) {
     for longest in [YEAR * 29, YEAR * 31, YEAR * 1_000, Duration::MAX] {
-        let sleep = sleep(longest);
-        trace.note_instant("deadline", sleep.deadline());
+        trace.note_instant("deadline", sleep(longest).deadline());
     }
-    sleep(Duration::MAX).await;
-    trace.note("thirty years later");
+    trace.note(timeout(Duration::MAX, sleep(Duration::MAX)).await.is_ok());
+    trace.note(timeout(YEAR * 50, pending::<()>()).await.is_err());
+    let mut reset = interval(ms(100));
+    reset.reset_after(Duration::MAX);
+    for mut longest in [interval(Duration::MAX), interval_at(Instant::now(), Duration::MAX), reset] {
+        trace.note(format_args!("{:?}", longest.period()));
+        note_ticks(&trace, &mut longest, 2).await;
+    }
 }
 
 pub(crate) async fn it_has_elapsed_when_it_was_polled_and_its_time_has_come(trace: Trace) {
@@ -68,12 +75,6 @@ pub(crate) async fn a_pending_one_spends_no_budget(trace: Trace) {
     trace.note("ready");
 }
 
-pub(crate) async fn the_longest_timeout_does_not_elapse_where_the_longest_sleep_does(trace: Trace) {
-    trace.note(timeout(Duration::MAX, sleep(Duration::MAX)).await.is_ok());
-    let fifty_years = Duration::from_secs(50 * 365 * 24 * 60 * 60);
-    trace.note(timeout(fifty_years, pending::<()>()).await.is_err());
-}
-
 pub(crate) async fn the_error_reads_the_same_and_becomes_the_same_io_error(trace: Trace) {
     let elapsed = timeout(ms(1), pending::<()>()).await.expect_err("never ready");
     trace.note(format_args!("{elapsed}"));
@@ -110,19 +111,6 @@ async fn note_ticks(trace: &Trace, interval: &mut Interval, ticks: usize) {
         let due = interval.tick().await;
         trace.note_instant("due", due);
     }
-}
-
-pub(crate) async fn a_period_is_at_most_thirty_years_long(trace: Trace) {
-    for mut longest in [interval(Duration::MAX), interval_at(Instant::now(), Duration::MAX)] {
-        trace.note(format_args!("{:?}", longest.period()));
-        note_ticks(&trace, &mut longest, 2).await;
-    }
-}
-
-pub(crate) async fn a_reset_after_the_longest_time_is_thirty_years(trace: Trace) {
-    let mut interval = interval(ms(100));
-    interval.reset_after(Duration::MAX);
-    note_ticks(&trace, &mut interval, 2).await;
 }
 
 pub(crate) async fn a_reset_reaches_a_task_that_waits_already(trace: Trace) {
