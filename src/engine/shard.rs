@@ -467,7 +467,10 @@ impl Shard {
                 expired.push(waker);
             });
             drop(record_lateness);
-            state.fired += (expired.len() - before) as u64;
+            let fired = expired.len() - before;
+            state.fired += fired as u64;
+            // Before a task can find by what follows that its timer has fired: then the permit is free.
+            self.give_back(fired);
             // This comes before the wakers are woken, so that each woken task finds its deadline reached.
             let Published { next_expiration, reached, handed_out, .. } = &self.published;
             if progress == Progress::Done {
@@ -481,7 +484,6 @@ impl Shard {
         drop(state);
         drop(lateness);
         drop(left_wakers);
-        self.give_back(expired.len() - before);
         progress
     }
 

@@ -1,6 +1,6 @@
 //! A warm wheel allocates nothing when a timer is armed, moved, cancelled or fired, on any thread, nor when a stream with
-//! an idle guard is read and written. `benches/instructions` shows the same for each operation, but sees only the
-//! caller's thread.
+//! an idle guard is read and written, nor for the items of a stream with a limit. `benches/instructions` shows the same
+//! for each operation, but sees only the caller's thread.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,12 +10,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::comes_to_allocate_nothing;
+use futures::stream::{self, Stream};
+use timingwheel::stream::StreamTimeExt;
 use timingwheel::{IdleGuard, Sleep, TimingWheel};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-const TIMERS: u32 = 10_000;
+const TIMERS: u32 = 2_000;
 /// Pending at a time.
 const AT_A_TIME: u32 = 50;
 const FAR: Duration = Duration::from_secs(30);
@@ -112,6 +114,23 @@ fn read_and_write(guard: &mut Pin<&mut IdleGuard<EveryOther>>, tasks: &[Waker; 2
     }
 }
 
+/// Takes items that are there at every other poll of `adapter`. Each poll between needs its timer.
+fn take<S: Stream>(adapter: impl FnOnce(Pin<Box<dyn Stream<Item = ()>>>) -> S) -> impl FnMut() {
+    let mut is_ready = false;
+    let items = stream::poll_fn(move |_| {
+        is_ready = !is_ready;
+        if is_ready { Poll::Pending } else { Poll::Ready(Some(())) }
+    });
+    let mut stream = Box::pin(adapter(Box::pin(items)));
+    move || {
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..TIMERS {
+            assert!(stream.as_mut().poll_next(&mut cx).is_pending());
+            assert!(matches!(stream.as_mut().poll_next(&mut cx), Poll::Ready(Some(_))));
+        }
+    }
+}
+
 #[test]
 fn a_warm_wheel_allocates_nothing() {
     if super::ran_alone(a_warm_wheel_allocates_nothing) {
@@ -146,5 +165,11 @@ fn a_warm_wheel_allocates_nothing() {
         );
         let armed = wheel.stats().armed - before;
         assert!(armed <= 2, "one timer for a guard, and once more for its second task: {armed}");
+        let before = wheel.stats().armed;
+        assert!(comes_to_allocate_nothing(take(|items| items.timeout_on(&wheel, FAR))));
+        assert!(comes_to_allocate_nothing(take(|items| items.idle_timeout_on(&wheel, FAR))));
+        let interval = wheel.interval_at(Instant::now() + FAR, FAR);
+        assert!(comes_to_allocate_nothing(take(|items| items.timeout_repeating_on(interval))));
+        assert_eq!(wheel.stats().armed - before, 3, "one timer for each stream");
     }
 }

@@ -9,7 +9,7 @@ use stats_alloc::Region;
 use timingwheel::TimingWheel;
 use timingwheel::time::DelayQueue;
 
-const ROUNDS: u64 = 200;
+const ROUNDS: u64 = 40;
 /// In the queue at a time.
 const AT_A_TIME: u64 = 50;
 /// So few that all of them have soon been used.

@@ -33,13 +33,13 @@ fn a_year_of_storms_leaves_the_memory_of_the_slots_and_of_one_page() {
         return;
     }
     let mut random = Rng::with_seed(1);
-    let mut keys: Vec<Key> = Vec::with_capacity(50_000);
-    let mut expired: Vec<u64> = Vec::with_capacity(50_000);
+    let mut keys: Vec<Key> = Vec::with_capacity(20_000);
+    let mut expired: Vec<u64> = Vec::with_capacity(20_000);
     let region = Region::new(ALLOCATOR);
     let mut wheel = Hierarchy::new(Resolution::new(Duration::from_millis(1)).expect("not zero"), SLOTS);
     for day in 0..365_u64 {
         let now = day * DAY;
-        let storm = if day % 30 == 0 { 50_000 } else { 500 };
+        let storm = if day % 30 == 0 { 20_000 } else { 500 };
         for n in 0..storm {
             // To months ahead, as likely of each number of digits.
             let bits = random.u32(10..54);

@@ -14,7 +14,6 @@ mod live_allocations;
 #[cfg(all(feature = "timerfd", target_os = "linux"))]
 mod process_limits;
 mod runtimes;
-mod stream_allocations;
 #[cfg(all(feature = "timerfd", target_os = "linux"))]
 mod switches;
 #[cfg(all(feature = "timerfd", target_os = "linux"))]
@@ -24,6 +23,7 @@ use std::alloc::System;
 use std::any::type_name;
 use std::env;
 use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -49,6 +49,13 @@ fn ran_alone<T: Fn()>(_test: T) -> bool {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && words.contains(" 1 passed"), "{name}: {words}{errors}");
     true
+}
+
+/// The text of the panic of `f`.
+fn panic_text<T>(f: impl FnOnce() -> T) -> String {
+    let text = catch_unwind(AssertUnwindSafe(f)).err().expect("it panics");
+    let plain = text.downcast_ref::<&str>().map(ToString::to_string);
+    plain.or_else(|| text.downcast_ref().cloned()).expect("a text")
 }
 
 /// How many blocks `work` allocates or makes larger, in all threads.

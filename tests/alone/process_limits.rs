@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,11 +78,7 @@ fn a_multi_thread_runtime_without_the_io_driver_is_refused_also_where_descriptor
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).expect("a lower limit");
     let _held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     let build = || runtime.block_on(async { TimingWheel::builder().build().map(drop) });
-    let words = catch_unwind(AssertUnwindSafe(build)).expect_err("it has no I/O driver");
-    let words = words
-        .downcast_ref::<String>()
-        .cloned()
-        .unwrap_or_else(|| words.downcast_ref::<&str>().map(ToString::to_string).unwrap_or_default());
+    let words = super::panic_text(build);
     assert!(words.contains("enable_io"), "{words}");
 }
 

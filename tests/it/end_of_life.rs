@@ -6,12 +6,12 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::{Elapsed, Error, Sleep, Timeout, TimingWheel, time};
+use timingwheel::{Error, Sleep, TimingWheel, time};
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
 use tokio_test::task::{Spawn, spawn};
-use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok};
+use tokio_test::{assert_pending, assert_ready_err, assert_ready_ok};
 
 use crate::panic_place::panic_text;
 use crate::{DAY, HANG_GUARD, ms, runtime};
@@ -63,41 +63,6 @@ async fn after_a_shutdown_a_pending_sleep_panics_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_an_ended_or_full_wheel_timeouts_elapse_at_their_time_and_a_loop_of_them_does_not_spin() {
-    let (ended, full) = (TimingWheel::new(), TimingWheel::builder().max_pending(0).build().unwrap());
-    ended.shutdown();
-    time::set_wheel(TimingWheel::builder().max_pending(0).build().unwrap()).unwrap();
-    type Call<'a> = &'a dyn Fn() -> Timeout<future::Pending<()>>;
-    let calls: [Call<'_>; 3] = [
-        &|| ended.timeout(ms(10), future::pending()),
-        &|| full.timeout_at(Instant::now() + ms(10), future::pending()),
-        &|| time::timeout(ms(10), future::pending()),
-    ];
-    for timeout in calls {
-        for _ in 0..10 {
-            let start = Instant::now();
-            assert_eq!(timeout().await, Err(Elapsed::default()));
-            assert_eq!(start.elapsed(), ms(10));
-        }
-    }
-    assert_eq!([ended.pending(), full.pending(), time::wheel().pending()], [0, 0, 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_that_waits_as_the_wheel_ends_keeps_its_time_and_can_be_moved() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let mut call = spawn(wheel.timeout(ms(10), future::pending::<()>()));
-    assert_pending!(call.poll());
-    wheel.shutdown();
-    assert!(call.is_woken());
-    assert_pending!(call.poll());
-    call.enter(|_, call| call.reset_after(ms(30)));
-    assert!(call.await.is_err());
-    assert_eq!(start.elapsed(), ms(30));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_task_that_waits_for_a_refused_timeout_is_told_of_its_new_deadline() {
     let wheel = TimingWheel::new();
     wheel.shutdown();
@@ -110,19 +75,6 @@ async fn a_task_that_waits_for_a_refused_timeout_is_told_of_its_new_deadline() {
     time::sleep(ms(10)).await;
     assert!(timeout.is_woken());
     assert_ready_err!(timeout.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_that_was_refused_asks_the_wheel_again_when_it_is_moved() {
-    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let place = wheel.try_sleep(DAY).unwrap();
-    let mut call = spawn(wheel.timeout(ms(10), future::pending::<()>()));
-    assert_pending!(call.poll());
-    assert_eq!((wheel.pending(), wheel.stats().refused), (1, 1));
-    drop(place);
-    call.enter(|_, call| call.reset_after(ms(30)));
-    assert_pending!(call.poll());
-    assert_eq!(wheel.pending(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,58 +104,12 @@ async fn after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed() {
     assert_eq!(unpolled.wait().await, Ok(()));
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_due_as_it_is_made_finds_a_place_in_a_full_wheel_and_only_a_sleep_is_ready_in_an_ended_one() {
-    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
-    assert_ready!(spawn(wheel.sleep(Duration::ZERO)).poll());
-    assert!(wheel.try_sleep(Duration::ZERO).is_ok());
-
-    wheel.shutdown();
-    assert_ready!(spawn(wheel.sleep(Duration::ZERO)).poll());
-    assert!(wheel.try_sleep(Duration::ZERO).unwrap_err().is_shutdown());
-}
-
-#[test]
-fn shutdowns_on_several_threads_at_once_count_each_timer_once() {
-    let runtime = runtime(2);
-    for _ in 0..20 {
-        let wheel = runtime.block_on(async { TimingWheel::builder().shards(4).build().unwrap() });
-        let sleeps: Vec<_> = (0..1_000).map(|_| registered(&wheel, DAY)).collect();
-        let counts = thread::scope(|scope| {
-            let threads = [(); 4].map(|()| scope.spawn(|| wheel.shutdown()));
-            threads.map(|thread| thread.join().unwrap())
-        });
-        assert_eq!(counts.iter().sum::<usize>(), 1_000);
-        assert!(sleeps.iter().all(Spawn::is_woken));
-    }
-}
-
 /// Waits until as many tasks are alive on this runtime.
 async fn alive_tasks(tasks: usize) {
     let start = std::time::Instant::now();
     while Handle::current().metrics().num_alive_tasks() != tasks {
         assert!(start.elapsed() < HANG_GUARD, "{:?}", Handle::current().metrics().num_alive_tasks());
         yield_now().await;
-    }
-}
-
-#[test]
-fn the_driver_ends_with_the_last_handle_when_nothing_is_left_of_the_wheel() {
-    for workers in [0, 2] {
-        runtime(workers).block_on(async {
-            let wheel = TimingWheel::new();
-            let clone = wheel.clone();
-            wheel.sleep(ms(1)).await;
-            drop(wheel);
-            // It is still there: a timer fires.
-            tokio::time::timeout(HANG_GUARD, clone.sleep(ms(1))).await.expect("the driver has ended");
-            assert_eq!(Handle::current().metrics().num_alive_tasks(), 1);
-            drop(clone);
-            alive_tasks(0).await;
-            // A wheel whose driver never ran.
-            drop(TimingWheel::new());
-            alive_tasks(0).await;
-        });
     }
 }
 
@@ -247,19 +153,6 @@ fn a_future_that_outlives_the_handle_still_fires_and_the_driver_ends_after_it() 
                 tokio::time::timeout(HANG_GUARD, sleep).await.expect("the driver has ended");
                 assert!(Instant::now() >= deadline);
             }
-            alive_tasks(0).await;
-        });
-    }
-}
-
-#[test]
-fn the_driver_ends_after_a_shutdown_though_handles_and_futures_are_left() {
-    for workers in [0, 2] {
-        runtime(workers).block_on(async {
-            let wheel = TimingWheel::new();
-            let _sleep = registered(&wheel, DAY);
-            yield_now().await;
-            assert_eq!(wheel.shutdown(), 1);
             alive_tasks(0).await;
         });
     }

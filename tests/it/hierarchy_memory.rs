@@ -1,17 +1,12 @@
 //! The core's memory: taken and given back in pages of 1024 entries.
 //!
-//! 1. A million entries in one bucket go out in batches, and their memory is given back.
+//! 1. Very many entries in one bucket go out in batches, and their memory is given back.
 //! 2. An empty wheel keeps one page, and uses that first.
-//! 3. `capacity` is less than three pages above `len` if entries leave in the order in which they came, or in the
-//!    opposite order: the first and the last page can have room, and one empty page is kept.
-//! 4. In any other order `capacity` is at most a page for each entry, and one more: a page stays while it holds an entry.
+//! 3. `capacity` is at most a page for each entry, and one more: a page stays while it holds an entry.
 //!    New entries fill such pages before another page is taken.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
 const PAGE: usize = 1024;
@@ -27,16 +22,16 @@ fn insert<T>(wheel: &mut Hierarchy<T>, deadline: u64, payload: T) -> Key {
 }
 
 #[test]
-fn a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back() {
-    const MILLION: u32 = 1_000_000;
+fn very_many_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back() {
+    const MANY: u32 = 100_000;
     let mut wheel = wheel();
-    for n in 0..MILLION {
+    for n in 0..MANY {
         insert(&mut wheel, 1 + u64::from(n), n);
     }
-    assert_eq!((wheel.levels(), wheel.next_expiration()), (1, Some(Nanos(1_000_000))));
+    assert_eq!((wheel.levels(), wheel.next_expiration()), (1, Some(Nanos(100_000))));
 
     let now = Nanos(1_500_000);
-    let (mut expired, mut late_comers) = (Vec::new(), MILLION);
+    let (mut expired, mut late_comers) = (Vec::new(), MANY);
     loop {
         let before = expired.len();
         let progress = wheel.advance(now, 256, &mut expired);
@@ -52,10 +47,10 @@ fn a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back(
         }
     }
     wheel.assert_invariants();
-    assert_eq!(expired.len(), MILLION as usize, "those inserted between are not due");
+    assert_eq!(expired.len(), MANY as usize, "those inserted between are not due");
     assert!(wheel.capacity() <= wheel.len() + 3 * PAGE, "the late comers share pages: {}", wheel.capacity());
 
-    assert_eq!(wheel.advance(Nanos(1_000_000 * 65), 2 * MILLION as usize, &mut expired), Progress::Done);
+    assert_eq!(wheel.advance(Nanos(1_000_000 * 65), 2 * MANY as usize, &mut expired), Progress::Done);
     expired.sort_unstable();
     assert!(expired.into_iter().eq(0..late_comers), "each exactly once");
     assert!(wheel.capacity() <= 2 * PAGE, "{}", wheel.capacity());
@@ -75,39 +70,4 @@ fn a_page_stays_while_anything_is_in_it_and_its_room_is_used_first() {
         insert(&mut wheel, FAR, n);
     }
     assert_eq!((wheel.len(), wheel.capacity()), (10 * PAGE, 10 * PAGE));
-}
-
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        // Each fills and empties thousands of pages' places.
-        cases: 64,
-        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-        ..ProptestConfig::default()
-    }
-}
-
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn memory_follows_entries_that_leave_at_both_ends_of_the_order_in_which_they_came(
-        storms in proptest::collection::vec(
-            (0..5 * PAGE, proptest::collection::vec((any::<bool>(), 1..2 * PAGE), 0..8)),
-            1..4,
-        ),
-    ) {
-        let mut wheel = wheel();
-        for (count, leaving) in storms {
-            let mut keys: VecDeque<Key> = (0..count).map(|n| insert(&mut wheel, FAR, n)).collect();
-            prop_assert!(wheel.capacity() <= count + PAGE);
-            for (oldest, many) in leaving.into_iter().chain([(true, count)]) {
-                for _ in 0..many {
-                    let end = if oldest { keys.pop_front() } else { keys.pop_back() };
-                    prop_assert_eq!(end.and_then(|key| wheel.cancel(key)).is_some(), end.is_some());
-                    prop_assert!(wheel.capacity() < wheel.len() + 3 * PAGE);
-                }
-            }
-            prop_assert!(wheel.is_empty() && wheel.capacity() <= PAGE);
-        }
-    }
 }

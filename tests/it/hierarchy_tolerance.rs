@@ -57,8 +57,8 @@ fn an_entry_that_may_be_late_by_a_seventh_of_its_delay_waits_in_one_place_and_by
  {
     for tick in [1, 1_000, 1 << 20, TICK, ms(3), ms(501)] {
         for clock in [0, 1, tick, 777 * tick + tick / 2, 1_000_000 * tick, 63 * tick, 511 * tick] {
-            // Twenty delays in each octave.
-            for delay in (0..300).map(|n| ((tick * (20 + n % 20)) << (n / 20)) + 1) {
+            // Some seven delays in each octave.
+            for delay in (0..300).step_by(3).map(|n| ((tick * (20 + n % 20)) << (n / 20)) + 1) {
                 let which = format!("{delay} from {clock}, a tick of {tick}");
                 assert_eq!(moves(tick, clock, delay, 7), 0, "{which}");
                 assert!(moves(tick, clock, delay, 8) <= 1, "{which}");
@@ -87,23 +87,4 @@ fn what_is_due_as_a_coarse_bucket_begins_comes_with_that_of_a_finer_one_and_befo
             (ms(30_720) + 1, vec!["after"]),
         ]
     );
-}
-
-#[test]
-fn between_two_batches_of_a_bucket_the_rest_counts_as_due_and_insertions_wait_elsewhere() {
-    let mut wheel = with_tick(TICK, 64);
-    for n in 0..3 {
-        insert(&mut wheel, ms(96), ms(16), n);
-    }
-    let mut expired = Vec::new();
-    let at = wheel.next_expiration().expect("three are pending");
-    assert_eq!((at, wheel.advance(at, 2, &mut expired)), (Nanos(ms(96)), Progress::More));
-    assert_eq!((expired.as_slice(), wheel.clock()), ([0, 1].as_slice(), at));
-    assert!(wheel.handed_out_through() < at, "one is left");
-    for ahead in 1..1_000 {
-        wheel.insert(at, Nanos(at.0 + ms(ahead)), 10).expect("it lies ahead");
-        wheel.assert_invariants();
-    }
-    assert_eq!(wheel.advance(at, 100, &mut expired), Progress::Done);
-    assert_eq!((expired.as_slice(), wheel.handed_out_through()), ([0, 1, 2].as_slice(), at));
 }

@@ -14,11 +14,6 @@ use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::{HOUR, SECOND};
 
-fn assert_nothing_pending(wheel: &TimingWheel) {
-    let stats = wheel.stats();
-    assert_eq!((stats.pending, stats.armed), (0, stats.fired + stats.cancelled), "{stats:?}");
-}
-
 fn address(sleep: &Pin<Box<dyn Sleep>>) -> *const () {
     std::ptr::from_ref(&**sleep).cast()
 }
@@ -75,7 +70,7 @@ async fn a_reset_moves_the_same_timer() {
     assert_eq!(address(&sleep), before);
     sleep.await;
     assert_eq!(start.elapsed(), 101 * SECOND);
-    assert_nothing_pending(&wheel);
+    assert_eq!((wheel.pending(), wheel.stats().fired), (0, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,63 +115,6 @@ async fn a_sleep_that_a_full_wheel_refuses_is_ready_at_its_deadline() {
     );
     let stats = wheel.stats();
     assert_eq!((stats.refused, stats.armed, stats.pending), (2, 0, 0), "the wheel is asked once for each");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_that_waits_by_tokios_timer_asks_the_wheel_again_when_it_is_moved() {
-    let (wheel, start) = (TimingWheel::builder().max_pending(1).build().unwrap(), Instant::now());
-    let place = wheel.try_sleep(HOUR).unwrap();
-    let mut sleep = Timer::sleep(&wheel, SECOND);
-    let before = address(&sleep);
-    assert_pending!(task::spawn(sleep.as_mut()).poll());
-    // Later and earlier, while the wheel is full.
-    for deadline in [HOUR, 2 * SECOND] {
-        wheel.reset(&mut sleep, (start + deadline).into_std());
-        assert_pending!(task::spawn(sleep.as_mut()).poll());
-    }
-    drop(place);
-    assert_pending!(task::spawn(sleep.as_mut()).poll());
-    assert_eq!((wheel.pending(), wheel.stats().refused), (0, 3), "it stays until it is moved");
-    sleep.as_mut().await;
-    assert_eq!(start.elapsed(), 2 * SECOND);
-
-    wheel.reset(&mut sleep, (start + 3 * SECOND).into_std());
-    assert_pending!(task::spawn(sleep.as_mut()).poll());
-    assert_eq!((wheel.pending(), wheel.stats().refused), (1, 3));
-    sleep.as_mut().await;
-    assert_eq!(start.elapsed(), 3 * SECOND);
-    assert_eq!(address(&sleep), before, "in the same box");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_whose_wheel_ends_is_ready_at_its_deadline() {
-    let (wheel, start) = (TimingWheel::new(), Instant::now());
-    let mut pending = task::spawn(Timer::sleep(&wheel, SECOND));
-    assert_pending!(pending.poll());
-    assert_eq!(wheel.shutdown(), 1);
-    assert!(pending.is_woken());
-    assert_pending!(pending.poll());
-    advance(SECOND).await;
-    assert!(pending.is_woken());
-    assert_ready!(pending.poll());
-    Timer::sleep(&wheel, SECOND).await;
-    assert_eq!(start.elapsed(), 2 * SECOND, "one that was made later");
-}
-
-#[test]
-fn a_sleep_may_outlive_the_runtime_of_its_wheel_on_another() {
-    let runtime = || runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let (first, second) = (runtime(), runtime());
-    let (start, sleep) = first.block_on(async {
-        let mut sleep = task::spawn(Timer::sleep(&TimingWheel::new(), Duration::from_millis(20)));
-        let start = Instant::now();
-        assert_pending!(sleep.poll());
-        (start, sleep)
-    });
-    drop(first);
-    assert!(sleep.is_woken());
-    second.block_on(sleep.into_inner());
-    assert!(start.elapsed() >= Duration::from_millis(19));
 }
 
 #[test]

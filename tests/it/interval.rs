@@ -1,45 +1,13 @@
-//! Intervals: the schedule, missed ticks, resets. On tokio's paused clock.
+//! Intervals: when a tick is missed, the grid, errors. On tokio's paused clock. `stream_like_tokio_stream` has the schedule.
 
 use std::time::Duration;
 
-use timingwheel::{Interval, TimingWheel};
+use timingwheel::TimingWheel;
 use tokio::time::{Instant, MissedTickBehavior, advance};
 use tokio_test::{assert_pending, task};
 
+use crate::panic_place::panic_text;
 use crate::{SECOND, ms};
-
-/// The first ticks of an interval of which the second is taken 2.5 s late, as seconds: when due, when taken.
-async fn with_a_late_tick(behavior: MissedTickBehavior) -> Vec<(f64, f64)> {
-    let wheel = TimingWheel::new();
-    // The wheel counts from another time than the schedule.
-    advance(SECOND * 3 / 10).await;
-    let start = Instant::now();
-    let mut interval = wheel.interval(SECOND);
-    interval.set_missed_tick_behavior(behavior);
-    assert_eq!(interval.missed_tick_behavior(), behavior);
-    let mut ticks = Vec::new();
-    for _ in 0..5 {
-        let due = interval.tick().await;
-        ticks.push(((due - start).as_secs_f64(), start.elapsed().as_secs_f64()));
-        if ticks.len() == 1 {
-            advance(SECOND * 7 / 2).await;
-        }
-    }
-    ticks
-}
-
-#[tokio::test(start_paused = true)]
-async fn missed_ticks_come_in_a_burst_or_delay_the_schedule_or_are_skipped() {
-    assert_eq!(MissedTickBehavior::default(), MissedTickBehavior::Burst);
-    for (behavior, then) in [
-        (MissedTickBehavior::Burst, [(2.0, 3.5), (3.0, 3.5), (4.0, 4.0)]),
-        (MissedTickBehavior::Delay, [(4.5, 4.5), (5.5, 5.5), (6.5, 6.5)]),
-        (MissedTickBehavior::Skip, [(4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]),
-    ] {
-        let ticks = with_a_late_tick(behavior).await;
-        assert_eq!(ticks, [&[(0.0, 0.0), (1.0, 3.5)], &then[..]].concat(), "{behavior:?}");
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_is_missed_if_it_is_later_than_five_milliseconds_and_than_a_tick_of_the_wheel() {
@@ -86,18 +54,12 @@ async fn a_period_can_be_changed_from_the_next_tick_on() {
     assert_eq!(interval.tick().await, start + SECOND * 4);
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_longest_period_never_comes_and_does_not_overflow() {
-    let mut interval = TimingWheel::new().interval(Duration::MAX);
-    interval.tick().await;
-    let second = tokio::time::timeout(SECOND * 1_000_000, interval.tick()).await;
-    assert!(second.is_err());
-}
-
 #[tokio::test]
-#[should_panic = "interval period must be at least 1ns, got 0ns"]
 async fn a_period_of_zero_is_refused() {
-    let _ = TimingWheel::new().interval(Duration::ZERO);
+    let mut interval = TimingWheel::new().interval(SECOND);
+    let made = panic_text(|| drop(TimingWheel::new().interval(Duration::ZERO)));
+    let set = panic_text(|| interval.set_period(Duration::ZERO));
+    assert_eq!([&*made, &*set], ["interval period must be at least 1ns, got 0ns"; 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,12 +68,6 @@ async fn its_debug_form_shows_the_next_tick_and_what_is_set() {
     let text = format!("{interval:?}");
     assert!(text.starts_with("Interval { sleep: Sleep { deadline: in "), "{text}");
     assert!(text.ends_with("period: 1s, missed_tick_behavior: Burst }"), "{text}");
-}
-
-#[test]
-fn an_interval_can_be_sent_shared_and_moved() {
-    fn check<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
-    check::<Interval>();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,12 @@
-//! The settings' limits, the errors beyond them, and the extremes that work.
+//! The settings' limits and the errors beyond them. `faults::settings` has the extremes that work.
 
 use std::time::Duration;
 
 use timingwheel::wheel::{Hierarchy, Nanos, Resolution};
 use timingwheel::{BuildError, Builder, TimingWheel};
-use tokio::time::Instant;
 
+use crate::ms;
 use crate::panic_place::{Panic, panic_in};
-use crate::{DAY, ms};
 
 fn refusal(builder: Builder) -> String {
     builder.build().unwrap_err().to_string()
@@ -60,42 +59,6 @@ fn the_core_panics_and_names_its_caller() {
     assert_eq!(file_of(|resolution| drop(Hierarchy::<()>::new(resolution, 1))), file!());
     let no_batch = |resolution| _ = Hierarchy::<()>::new(resolution, 2).advance(Nanos(1), 0, &mut vec![]);
     assert_eq!(file_of(no_batch), file!());
-}
-
-#[tokio::test(start_paused = true)]
-async fn wheels_with_settings_at_their_limits_are_on_time() {
-    let builder = TimingWheel::builder;
-    let wheels = [
-        builder().tick(Duration::from_micros(1)),
-        builder().tick(DAY),
-        builder().tick(Duration::from_nanos(u64::MAX)),
-        builder().wheel_size(2),
-        builder().wheel_size(3),
-        builder().wheel_size(65_536),
-        builder().wheel_size(2).tick(Duration::from_micros(1)),
-        builder().wheel_size(65_536).tick(DAY),
-        builder().shards(1),
-        builder().shards(128),
-        builder().shards(1_024),
-        builder().max_pending(usize::MAX),
-    ];
-    for builder in wheels {
-        let wheel = builder.clone().build().unwrap();
-        for duration in [ms(1), ms(3), ms(64), ms(65_537), DAY, DAY * 365 * 20] {
-            let start = Instant::now();
-            wheel.sleep(duration).await;
-            assert_eq!(start.elapsed(), duration, "{builder:?}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_lone_timer_does_not_wait_for_the_end_of_a_long_tick() {
-    let wheel = TimingWheel::builder().tick(DAY).build().unwrap();
-    let sleep = wheel.sleep(ms(2));
-    let deadline = sleep.deadline();
-    tokio::time::timeout(Duration::from_secs(30), sleep).await.expect("it waits for a day");
-    assert!(Instant::now() >= deadline);
 }
 
 #[test]

@@ -22,15 +22,12 @@ mod layers;
 // Timers.
 mod deadlines_model;
 mod delay_queue;
-mod future_ext;
 mod idle_guard;
 mod interval;
-mod reset;
 mod sleep;
 mod stream_adapters;
 mod stream_like_tokio_stream;
 mod stream_names;
-mod ticks;
 mod time;
 mod time_ends;
 mod timeout;

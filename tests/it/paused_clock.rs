@@ -15,50 +15,6 @@ use crate::{SECOND, ms};
 
 type BoxedSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs tasks that sleep again and again, and tells which of them woke when, in order.
-///
-/// No two wake at the same instant: task `n` wakes at `n` modulo the number of tasks.
-async fn wake_ups(
-    sleep: impl Fn(usize, Duration) -> BoxedSleep + Clone + Send + 'static,
-) -> Vec<(usize, Duration)> {
-    const TASKS: usize = 16;
-    let start = Instant::now();
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let tasks: Vec<_> = (0..TASKS)
-        .map(|n| {
-            let (sleep, log) = (sleep.clone(), log.clone());
-            tokio::spawn(async move {
-                sleep(n, ms(n as u64 + 16)).await;
-                log.lock().unwrap().push((n, start.elapsed()));
-                for round in [1, 4, 5, 63, 64, 65, 300, 7, 4_097] {
-                    sleep(n, ms(round * 16 * (1 + n as u64 % 3))).await;
-                    log.lock().unwrap().push((n, start.elapsed()));
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    Arc::into_inner(log).unwrap().into_inner().unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn mixed_with_tokios_timers_tasks_wake_at_the_same_instants_in_the_same_order() {
-    let tokios = wake_ups(|_, duration| Box::pin(time::sleep(duration))).await;
-    let wheel = TimingWheel::new();
-    let ours = wake_ups({
-        let wheel = wheel.clone();
-        move |_, duration| Box::pin(wheel.sleep(duration))
-    });
-    assert_eq!(ours.await, tokios);
-    let mixed = wake_ups(move |n, duration| match n % 2 {
-        0 => Box::pin(wheel.sleep(duration)),
-        _ => Box::pin(time::sleep(duration)),
-    });
-    assert_eq!(mixed.await, tokios);
-}
-
 /// The order in which tasks run that sleep for these times, once the clock was advanced past all of them.
 async fn order_after_advance(millis: &[u64], sleep: impl Fn(Duration) -> BoxedSleep) -> Vec<usize> {
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -108,16 +64,6 @@ async fn a_wheel_with_nothing_pending_lets_the_clock_stand() {
     wheel.sleep(SECOND).await;
     wait_for_another_thread().await;
     assert_eq!(start.elapsed(), 2 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancelled_timer_does_not_move_the_clock() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    assert!(wheel.timeout(30 * SECOND, tokio::task::yield_now()).await.is_ok());
-    assert_eq!(wheel.pending(), 0);
-    wait_for_another_thread().await;
-    assert_eq!(start.elapsed(), Duration::ZERO, "nothing is pending, so the clock has nowhere to go");
 }
 
 #[tokio::test]

@@ -40,13 +40,3 @@ async fn timers_of_each_profile_fire_exactly_at_their_deadlines() {
         }
     }
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_small_memory_wheel_has_one_shard_and_the_others_one_for_each_worker() {
-    for (profile, shards) in
-        [(Profile::HighConcurrency, 2), (Profile::LowLatency, 2), (Profile::SmallMemory, 1)]
-    {
-        let wheel = TimingWheel::builder().profile(profile).build().unwrap();
-        assert!(format!("{wheel:?}").contains(&format!("shards: {shards}")), "{wheel:?}");
-    }
-}

@@ -1,8 +1,9 @@
-//! `Sleep`: when it is ready, which task it wakes, what it leaves behind. `reset` moves sleeps, and `ticks` has the
-//! rounding of deadlines.
+//! `Sleep`: when it is ready, which task it wakes, what it leaves behind, moves on the real clock, deadlines
+//! within one tick.
 
 use std::fmt::Debug;
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,19 +12,7 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
 
-use crate::{DAY, ms};
-
-#[tokio::test(start_paused = true)]
-async fn zero_and_past_deadlines_are_ready_at_the_first_poll_and_never_in_the_wheel() {
-    let wheel = TimingWheel::new();
-    advance(ms(100)).await;
-    let now = Instant::now();
-    for deadline in [now, now - Duration::from_nanos(1), now - ms(50), now - ms(100), now - ms(101)] {
-        assert_ready!(task::spawn(wheel.sleep_until(deadline)).poll());
-    }
-    assert_ready!(task::spawn(wheel.sleep(Duration::ZERO)).poll());
-    assert_eq!(wheel.stats().armed, 0);
-}
+use crate::{DAY, HANG_GUARD, ms};
 
 #[tokio::test(start_paused = true)]
 async fn a_sleep_whose_deadline_the_clock_jumps_over_before_the_first_poll_is_ready_at_that() {
@@ -32,31 +21,6 @@ async fn a_sleep_whose_deadline_the_clock_jumps_over_before_the_first_poll_is_re
     advance(ms(10)).await;
     assert_ready!(task::spawn(sleep).poll());
     assert_eq!(wheel.stats().armed, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_is_ready_exactly_at_its_deadline() {
-    let wheel = TimingWheel::new();
-    for duration in [1, 2, 63, 64, 65, 100, 4_095, 4_096, 4_097, 262_145, 10_000_000].map(ms) {
-        let start = Instant::now();
-        wheel.sleep(duration).await;
-        assert_eq!(start.elapsed(), duration);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_is_pending_until_its_deadline() {
-    let wheel = TimingWheel::new();
-    for duration in [2, 64, 65, 1_000, 4_097, 300_000].map(ms) {
-        let mut sleep = task::spawn(wheel.sleep(duration));
-        assert_pending!(sleep.poll());
-        advance(duration - ms(1)).await;
-        assert!(!sleep.is_woken());
-        assert_pending!(sleep.poll());
-        advance(ms(1)).await;
-        assert!(sleep.is_woken());
-        assert_ready!(sleep.poll());
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,22 +35,6 @@ async fn the_deadline_is_fixed_when_the_sleep_is_made_and_not_rounded() {
     sleep.await;
     assert_eq!(start.elapsed(), ms(2));
     assert_eq!(wheel.sleep_until(start + DAY).deadline(), start + DAY);
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_elapsed_turns_true_when_the_driver_has_fired_the_timer() {
-    let wheel = TimingWheel::new();
-    let mut sleep = task::spawn(wheel.sleep(ms(10)));
-    let never_polled = wheel.sleep(ms(10));
-    assert_pending!(sleep.poll());
-    assert!(!sleep.is_elapsed());
-    advance(ms(9)).await;
-    assert!(!sleep.is_elapsed());
-    advance(ms(1)).await;
-    assert!(sleep.is_elapsed());
-    assert_ready!(sleep.poll());
-    assert!(sleep.is_elapsed());
-    assert!(!never_polled.is_elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,33 +81,12 @@ async fn it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped() 
     assert_eq!((stats.armed, stats.fired, stats.cancelled), (1, 0, 1));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_fired_sleep_that_is_dropped_counts_as_fired() {
-    let wheel = TimingWheel::new();
-    let mut sleep = task::spawn(wheel.sleep(ms(3)));
-    assert_pending!(sleep.poll());
-    advance(ms(3)).await;
-    drop(sleep);
-    let stats = wheel.stats();
-    assert_eq!((stats.pending, stats.fired, stats.cancelled), (0, 1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_is_ready_again_when_polled_after_completion() {
-    let wheel = TimingWheel::new();
-    let mut sleep = wheel.sleep(ms(1));
-    (&mut sleep).await;
-    (&mut sleep).await;
-    assert_eq!(sleep.wait().await, Ok(()));
-    assert_eq!(wheel.stats().fired, 1);
-}
-
 /// `futures::select!` does not poll what is terminated, so it would wait for ever.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_kept_back_by_the_coop_budget_is_not_terminated() {
     let wheel = TimingWheel::new();
     let mut sleep = pin!(wheel.sleep(Duration::ZERO));
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         while let Poll::Ready(proceed) = tokio::task::coop::poll_proceed(cx) {
             proceed.made_progress();
         }
@@ -169,17 +96,6 @@ async fn a_sleep_kept_back_by_the_coop_budget_is_not_terminated() {
     })
     .await;
     sleep.await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_forms_that_return_errors_are_ready_at_the_same_time() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    assert_eq!(wheel.sleep(ms(7)).wait().await, Ok(()));
-    assert_eq!(start.elapsed(), ms(7));
-    wheel.try_sleep(ms(7)).unwrap().await;
-    wheel.try_sleep_until(start + ms(21)).unwrap().await;
-    assert_eq!(start.elapsed(), ms(21));
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +133,7 @@ async fn a_task_that_only_ever_finds_its_timers_due_lets_others_run_however_it_w
             match way {
                 "await" => due.await,
                 "wait" => due.wait().await.unwrap(),
-                _ => std::future::poll_fn(|cx| due.poll_wait(cx)).await.unwrap(),
+                _ => poll_fn(|cx| due.poll_wait(cx)).await.unwrap(),
             }
             rounds += 1;
             assert!(rounds < 10_000, "nobody else has run: {way}");
@@ -230,4 +146,103 @@ async fn a_task_that_only_ever_finds_its_timers_due_lets_others_run_however_it_w
 fn a_sleep_takes_40_bytes() {
     // A server holds very many.
     assert_eq!(size_of::<Sleep>(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_into_the_past_wakes_its_task_at_once() {
+    let wheel = TimingWheel::new();
+    advance(ms(10)).await;
+    // Where the clock jumps, the wheel has not come so far: there was nothing for it to do.
+    for (jump, back) in [(0, 0), (0, 1), (0, 10), (0, 11), (10, 5)] {
+        let mut sleep = task::spawn(wheel.sleep(ms(1_000)));
+        assert_pending!(sleep.poll());
+        advance(ms(jump)).await;
+        let past = Instant::now() - ms(back);
+        Pin::new(&mut *sleep).reset(past);
+        assert!(sleep.is_woken(), "{back} ms back after a jump of {jump}");
+        assert_eq!(wheel.pending(), 0);
+        assert_ready!(sleep.poll());
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.armed, stats.fired, stats.cancelled), (5, 0, 5));
+}
+
+/// Registers a sleep with the task's waker, moves it, and waits.
+async fn armed_and_moved(wheel: &TimingWheel, from: Duration, to: impl Fn() -> Instant) {
+    let mut sleep = wheel.sleep(from);
+    // The first deadline may have passed: after a stall of this thread.
+    if poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx))).await.is_ready() {
+        return;
+    }
+    let deadline = to();
+    Pin::new(&mut sleep).reset(deadline);
+    tokio::time::timeout(HANG_GUARD, &mut sleep).await.expect("it fires at the second deadline");
+    assert!(Instant::now() >= deadline);
+    assert!(sleep.is_terminated());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_real_clock_no_move_to_earlier_is_lost_whatever_the_driver_is_doing() {
+    const TASKS: u64 = 4;
+    const ROUNDS: u64 = 400;
+    let wheel = TimingWheel::builder().shards(2).build().unwrap();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let wheel = wheel.clone();
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    // To before, at and after the turns that the others' timers make the driver take.
+                    let from = if round % 2 == 0 { HANG_GUARD * 100 } else { ms(1) };
+                    let ahead = Duration::from_micros((round * 7 + task * 31) % 300);
+                    let behind = Duration::from_micros(50);
+                    armed_and_moved(&wheel, from, || Instant::now() + ahead - behind).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.fired + stats.cancelled), (0, stats.armed));
+    assert!(stats.armed >= TASKS * ROUNDS / 2, "those that were a long way off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_within_one_tick_are_reached_together_at_the_last_of_them() {
+    let wheel = TimingWheel::builder().tick(Duration::from_secs(1)).build().unwrap();
+    let start = Instant::now();
+    let sleep = |millis| {
+        let sleep = wheel.sleep_until(start + ms(millis));
+        tokio::spawn(async move {
+            sleep.await;
+            start.elapsed()
+        })
+    };
+    let tasks = [300, 1_800, 1_200, 2_000, 2_001].map(sleep);
+    let mut woken = Vec::new();
+    for task in tasks {
+        woken.push(task.await.unwrap());
+    }
+    assert_eq!(woken, [300, 2_000, 2_000, 2_000, 2_001].map(ms));
+}
+
+/// The clock stands in the middle of a tick that the driver has begun, and that holds deadlines on both sides.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_has_passed_in_a_tick_that_is_not_over_has_elapsed_and_can_be_dropped() {
+    let wheel = TimingWheel::builder().tick(Duration::from_secs(1)).build().unwrap();
+    let mut sleeps = [500, 1_200, 1_300, 1_800].map(|millis| task::spawn(wheel.sleep(ms(millis))));
+    for sleep in &mut sleeps {
+        assert_pending!(sleep.poll());
+    }
+    advance(ms(1_500)).await;
+    let [_first, polled, dropped, last] = &mut sleeps;
+    assert_eq!(wheel.pending(), 3);
+    assert_ready!(polled.poll());
+    assert_eq!((wheel.pending(), wheel.stats().fired), (2, 2));
+    *dropped = task::spawn(wheel.sleep(DAY));
+    assert_eq!((wheel.pending(), wheel.stats().cancelled), (1, 1));
+    assert_pending!(last.poll());
+    advance(ms(300)).await;
+    assert_ready!(last.poll());
 }

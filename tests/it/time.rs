@@ -1,55 +1,13 @@
 //! `timingwheel::time`: the names of `tokio::time`, on a wheel that belongs to the current runtime.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::time::{self, Instant, MissedTickBehavior, error::Elapsed};
+use timingwheel::time::{self};
 use tokio::runtime::Runtime;
 
-use crate::panic_place::panic_in;
 use crate::{DAY, SECOND, paused, runtime};
-
-#[tokio::test(start_paused = true)]
-async fn all_functions_work_on_the_runtimes_wheel() {
-    let start = Instant::now();
-    time::sleep(SECOND).await;
-    time::sleep_until(start + SECOND * 2).await;
-    assert_eq!(start.elapsed(), SECOND * 2);
-
-    assert_eq!(time::timeout(SECOND, time::sleep(SECOND * 2)).await, Err(Elapsed::default()));
-    assert_eq!(time::timeout_at(start + SECOND * 9, time::sleep(SECOND)).await, Ok(()));
-    assert_eq!(start.elapsed(), SECOND * 4);
-
-    let mut interval = time::interval(SECOND);
-    assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
-    assert_eq!(interval.tick().await, start + SECOND * 4);
-    assert_eq!(interval.tick().await, start + SECOND * 5);
-    assert_eq!(time::interval_at(start + SECOND * 7, SECOND).tick().await, start + SECOND * 7);
-
-    // All of them were registered there, and nowhere else.
-    assert_eq!(time::wheel().stats().fired, 6);
-    assert_eq!(time::wheel().pending(), 0);
-}
-
-#[test]
-fn each_runtime_has_a_wheel_of_its_own() {
-    let (first, second) = (paused(), paused());
-    let wheel = |runtime: &Runtime| runtime.block_on(async { time::wheel() });
-    let (of_first, of_second) = (wheel(&first), wheel(&second));
-
-    // One clock moves, the other does not.
-    first.block_on(time_passes());
-    assert_eq!(of_first.stats().fired, 1);
-    assert_eq!(of_second.stats().armed, 0);
-
-    // The same wheel each time, also when the runtimes take turns on a thread.
-    second.block_on(time_passes());
-    first.block_on(time_passes());
-    assert_eq!((of_first.stats().fired, of_second.stats().fired), (2, 1));
-}
 
 /// Arms a timer by name, which has to stand on `wheel`, and drops it, so that a spare is left there.
 fn arm_and_drop(wheel: &TimingWheel, cx: &mut Context<'_>) {
@@ -86,74 +44,6 @@ fn a_timer_stands_on_the_wheel_of_the_runtime_that_is_current_when_it_is_armed()
         home.block_on(home.spawn(visits(3))).expect("each timer stands on its own wheel");
         home.block_on(visits(3));
     }
-}
-
-#[test]
-fn a_timer_outlives_the_runtime_that_its_task_has_left() {
-    let (home, visited) = (runtime(1), runtime(1));
-    let handle = visited.handle().clone();
-    let wheel = {
-        let _entered = visited.enter();
-        time::wheel()
-    };
-    let (armed, visit_ends) = std::sync::mpsc::channel();
-    let task = home.spawn(async move {
-        poll_fn(|cx| {
-            let _entered = handle.enter();
-            arm_and_drop(&wheel, cx);
-            Poll::Ready(())
-        })
-        .await;
-        let mut sleep = Box::pin(time::sleep(Duration::from_millis(200)));
-        assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_pending())).await);
-        armed.send(()).expect("the test waits");
-        sleep.await;
-    });
-    visit_ends.recv().expect("it is armed");
-    visited.shutdown_background();
-    home.block_on(task).expect("the timer's own runtime goes on");
-}
-
-async fn time_passes() {
-    let start = Instant::now();
-    time::sleep(SECOND).await;
-    assert_eq!(start.elapsed(), SECOND);
-}
-
-#[test]
-fn a_runtimes_wheel_ends_with_it_and_a_later_runtime_gets_a_new_one() {
-    for _ in 0..100 {
-        let runtime = paused();
-        let wheel = runtime.block_on(async {
-            time_passes().await;
-            time::wheel()
-        });
-        assert_eq!(wheel.stats().armed, 1, "a wheel of an earlier runtime was used");
-        drop(runtime);
-        assert!(wheel.try_sleep(SECOND).unwrap_err().is_shutdown());
-    }
-}
-
-#[test]
-fn all_workers_of_a_runtime_find_the_same_wheel() {
-    let runtime = runtime(4);
-    // Each blocks its worker until all are there, so each is on a worker of its own.
-    let all = Arc::new(Barrier::new(4));
-    let tasks: Vec<_> = (0..4)
-        .map(|_| {
-            let all = all.clone();
-            runtime.spawn(async move {
-                all.wait();
-                time::sleep(Duration::from_millis(1)).await;
-                time::wheel().name().to_owned()
-            })
-        })
-        .collect();
-    runtime.block_on(async {
-        for task in tasks {
-            assert_eq!(task.await.expect("the sleep does not panic"), time::wheel().name());
-        }
-    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,17 +84,4 @@ fn a_wheel_of_another_runtime_or_one_that_has_ended_is_not_set() {
         assert_eq!(time::set_wheel(wheel).unwrap_err().to_string(), "the wheel has ended");
         time::sleep(SECOND).await;
     });
-}
-
-#[test]
-fn panics_name_the_caller() {
-    let outside = panic_in(|| tokio_test::task::spawn(async { time::sleep(SECOND).await }).poll());
-    let runtime = paused();
-    let zero = panic_in(|| runtime.block_on(async { drop(time::interval(Duration::ZERO)) }));
-    let texts = ["not within a tokio runtime", "period must be at least 1ns, got 0ns"];
-    for (text, panic) in texts.iter().zip([outside, zero]) {
-        let panic = panic.unwrap();
-        assert_eq!(panic.file, file!(), "{panic:?}");
-        assert!(panic.text.contains(text), "{panic:?}");
-    }
 }

@@ -1,15 +1,13 @@
 //! `Timeout`: which of the future and the deadline wins, what the error says, what is left behind.
 
 use std::future;
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::FusedFuture;
-use timingwheel::{Elapsed, TimingWheel};
-use tokio::sync::oneshot;
+use timingwheel::{FutureTimeExt, TimingWheel};
 use tokio::task::coop;
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready_err, assert_ready_ok, task};
@@ -31,51 +29,12 @@ async fn a_future_that_is_ready_at_once_never_touches_the_wheel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_that_is_in_time_is_awaited_and_its_timer_removed() {
-    let wheel = TimingWheel::new();
-    let (reply, call) = oneshot::channel();
-    let mut call = task::spawn(wheel.timeout(ms(10), call));
-    assert_pending!(call.poll());
-    assert_eq!(wheel.pending(), 1);
-    reply.send("reply").unwrap();
-    assert!(call.is_woken());
-    assert_eq!(assert_ready_ok!(call.poll()), Ok("reply"));
-    drop(call);
-    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_that_is_late_is_given_up_exactly_at_the_deadline() {
-    let wheel = TimingWheel::new();
-    for duration in [Duration::ZERO, ms(1), ms(64), ms(5_000), DAY] {
-        let start = Instant::now();
-        assert!(wheel.timeout(duration, future::pending::<()>()).await.is_err());
-        assert_eq!(start.elapsed(), duration);
-        let start = Instant::now();
-        assert!(wheel.timeout_at(start + duration, future::pending::<()>()).await.is_err());
-        assert_eq!(start.elapsed(), duration);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_future_that_becomes_ready_together_with_the_deadline_wins() {
     let wheel = TimingWheel::new();
     let mut call = task::spawn(wheel.timeout(ms(10), wheel.sleep(ms(10))));
     assert_pending!(call.poll());
     advance(ms(10)).await;
     assert_ready_ok!(call.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_error_says_that_the_deadline_has_elapsed() {
-    let wheel = TimingWheel::new();
-    let elapsed = wheel.timeout(ms(1), future::pending::<()>()).await.unwrap_err();
-    assert_eq!(elapsed, Elapsed::default());
-    assert_eq!(elapsed.to_string(), "deadline has elapsed");
-    let error = io::Error::from(elapsed);
-    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    assert_eq!(error.to_string(), "timed out");
-    assert!(error.get_ref().is_none(), "as tokio has it, and without an allocation");
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,18 +64,6 @@ async fn an_elapsed_timeout_waits_when_the_budget_was_spent_before_it() {
     assert!(!call.is_terminated());
     tokio::task::yield_now().await;
     assert_ready_err!(call.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_only_ever_finds_its_timeouts_elapsed_lets_others_run() {
-    let wheel = TimingWheel::new();
-    let other = tokio::spawn(future::ready(()));
-    let mut rounds = 0;
-    while !other.is_finished() {
-        assert!(wheel.timeout(Duration::ZERO, future::pending::<()>()).await.is_err());
-        rounds += 1;
-        assert!(rounds < 10_000, "the other task never runs");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,24 +108,6 @@ async fn a_timeout_whose_future_has_returned_stays_terminated_when_it_is_moved()
     assert_eq!(call.as_mut().await, Ok(()));
     call.as_mut().reset(Instant::now() + ms(10));
     assert!(call.is_terminated(), "the future within must not be polled again");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_that_is_dropped_or_elapses_drops_the_future() {
-    let wheel = TimingWheel::new();
-    let held = Arc::new(());
-    let hold = |held: Arc<()>| async move {
-        future::pending::<()>().await;
-        drop(held);
-    };
-    let mut call = task::spawn(wheel.timeout(ms(10), hold(held.clone())));
-    assert_pending!(call.poll());
-    assert_eq!(Arc::strong_count(&held), 2);
-    drop(call);
-    assert_eq!((Arc::strong_count(&held), wheel.pending()), (1, 0));
-
-    assert!(wheel.timeout(ms(10), hold(held.clone())).await.is_err());
-    assert_eq!(Arc::strong_count(&held), 1);
 }
 
 #[derive(Debug)]
@@ -270,4 +199,15 @@ async fn a_timeout_that_waits_by_tokios_timer_is_moved_though_its_waker_panics()
     let to = Instant::now() + DAY;
     assert!(panic_in(|| call.as_mut().reset(to)).is_some());
     assert_eq!(call.deadline(), to);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_a_chain_of_calls_a_timeout_stands_on_the_wheel_that_is_named() {
+    let (wheel, other) = (TimingWheel::new(), TimingWheel::new());
+    let start = Instant::now();
+    assert!(future::pending::<()>().timeout_on(&wheel, ms(3)).await.is_err());
+    assert_eq!(start.elapsed(), ms(3));
+    assert!(future::pending::<()>().timeout_at_on(&wheel, start + ms(6)).await.is_err());
+    assert_eq!(start.elapsed(), ms(6));
+    assert_eq!((wheel.stats().fired, other.stats().armed), (2, 0));
 }

@@ -25,24 +25,6 @@ pub(crate) fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
     sleep
 }
 
-/// The lateness of a timer with this delay.
-async fn lateness(wheel: &TimingWheel, delay: Duration, tolerance: Duration) -> Duration {
-    let start = Instant::now();
-    wheel.sleep(delay).with_tolerance(tolerance).await;
-    start.elapsed().checked_sub(delay).expect("it is not early")
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tolerant_sleep_is_never_early_and_late_by_less_than_it_may_be() {
-    let wheel = TimingWheel::new();
-    for delay in [1, 63, 64, 100, 999, 1_000, 5_003, 30_000, 60_001, 300_000, 86_400_000].map(ms) {
-        for tolerance in [delay / 100, delay / 8, delay, ms(1), ms(20), secs(1), secs(100)] {
-            let late = lateness(&wheel, delay, tolerance).await;
-            assert!(late < tolerance.max(ms(1)), "{delay:?} with {tolerance:?}: {late:?}");
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_tolerance_of_less_than_two_ticks_is_none() {
     let wheel = TimingWheel::new();
@@ -80,21 +62,6 @@ async fn tolerant_sleeps_with_near_deadlines_wake_at_the_same_instant_and_never_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_is_the_instant_at_which_it_is_ready() {
-    let wheel = TimingWheel::new();
-    let exact = Instant::now() + secs(31);
-    let mut sleep = registered(wheel.sleep_until(exact).with_tolerance(secs(4)));
-    let deadline = sleep.deadline();
-    assert!(deadline > exact, "31 s from a wheel's beginning lie on no grid of 2 s");
-    advance(deadline - Instant::now() - ms(1)).await;
-    assert!(!sleep.is_woken() && !sleep.is_elapsed());
-    assert_pending!(sleep.poll());
-    advance(ms(1)).await;
-    assert!(sleep.is_woken() && sleep.is_elapsed());
-    assert_ready!(sleep.poll());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_over_the_deadline_before_the_first_poll_is_seen() {
     let wheel = TimingWheel::new();
     // The second is less than a tick, so none.
@@ -105,23 +72,6 @@ async fn a_clock_that_jumps_over_the_deadline_before_the_first_poll_is_seen() {
         assert_ready!(task::spawn(sleep).poll());
     }
     assert_eq!(wheel.stats().armed, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_is_reset_again_and_again_ends_when_it_falls_silent() {
-    let wheel = TimingWheel::new();
-    let mut idle = registered(wheel.sleep(secs(60)).with_tolerance(secs(60) / 8));
-    for _ in 0..100 {
-        advance(secs(7)).await;
-        assert_pending!(idle.poll());
-        idle.reset_after(secs(60));
-    }
-    // It is found in its place each time that this comes up, not for each reset.
-    assert!(wheel.stats().cascaded <= 700 / 60 + 1, "{:?}", wheel.stats());
-    let silent = Instant::now();
-    idle.await;
-    assert!((secs(60)..ms(67_500)).contains(&silent.elapsed()));
-    assert_eq!((wheel.stats().armed, wheel.stats().fired), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,26 +89,6 @@ async fn a_timeout_may_be_late_and_moved_too() {
     let again = Instant::now();
     assert!(call.await.is_err());
     assert!((secs(10)..ms(13_875)).contains(&again.elapsed()), "it is kept");
-}
-
-/// Where those who arm timers do not wake the driver themselves.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tolerant_timers_of_all_workers_fire_on_the_real_clock() {
-    let wheel = TimingWheel::new();
-    let tasks: Vec<_> = (0..1_000)
-        .map(|n| {
-            let wheel = wheel.clone();
-            tokio::spawn(async move {
-                let (start, delay) = (Instant::now(), ms(100 + n % 100));
-                wheel.sleep(delay).with_tolerance(delay / 8).await;
-                assert!(start.elapsed() >= delay);
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!((wheel.stats().fired, wheel.stats().cascaded), (1_000, 0));
 }
 
 /// How late a sleep is for a deadline.
@@ -248,20 +178,4 @@ async fn a_sleep_that_was_reset_to_a_later_time_that_has_passed_keeps_its_tolera
     sleep.as_mut().reset(exact);
     let deadline = sleep.deadline();
     assert!(deadline > exact && deadline < exact + secs(4));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_process_is_woken_at_most_twice_as_often_as_a_tolerance_would_allow() {
-    for (tolerance, most) in
-        [(Duration::from_millis(1_024), 64), (secs(1), 127), (Duration::from_millis(513), 127)]
-    {
-        let wheel = TimingWheel::new();
-        let mut sleeps = Vec::new();
-        for n in 0..5_000 {
-            let sleep = wheel.sleep(secs(10) + Duration::from_millis(n * 13));
-            sleeps.push(sleep.with_tolerance(tolerance).deadline());
-        }
-        sleeps.dedup();
-        assert!(sleeps.len() <= most + 1, "{tolerance:?}: {} instants in 65 s", sleeps.len());
-    }
 }

@@ -21,21 +21,6 @@ async fn idle_wheel() -> TimingWheel {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_is_one_turn_for_what_is_due_together() {
-    let wheel = idle_wheel().await;
-    let before = wheel.stats();
-    let deadline = Instant::now() + ms(30);
-    let tasks: Vec<_> = (0..100).map(|_| tokio::spawn(wheel.sleep_until(deadline))).collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    let after = wheel.stats();
-    assert_eq!(after.fired - before.fired, after.armed - before.armed);
-    let turns = after.turns - before.turns;
-    assert!(turns <= 2, "{turns}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timers_that_are_armed_moved_and_dropped_long_before_their_time_need_no_turn() {
     let wheel = idle_wheel().await;
     let before = wheel.stats().turns;

@@ -160,13 +160,18 @@ fn an_index_that_is_used_again_makes_another_key() {
 }
 
 #[test]
-fn memory_is_given_back_page_by_page() {
-    let mut entries = Entries::new();
-    let keys: Vec<Key> = (0..10 * PAGE_LEN).map(|n| insert_entry(&mut entries, n)).collect();
-    assert_eq!(entries.capacity(), 10 * PAGE_LEN);
-    for (removed, key) in keys.into_iter().enumerate() {
-        assert_eq!(entries.remove(key.index()), removed);
-        assert!(entries.capacity() <= entries.len() + 2 * PAGE_LEN, "{removed} removed");
+fn memory_is_given_back_page_by_page_whether_the_oldest_entries_leave_first_or_the_newest() {
+    for newest_first in [false, true] {
+        let mut entries = Entries::new();
+        let mut keys: Vec<Key> = (0..10 * PAGE_LEN).map(|n| insert_entry(&mut entries, n)).collect();
+        assert_eq!(entries.capacity(), 10 * PAGE_LEN);
+        if newest_first {
+            keys.reverse();
+        }
+        for key in keys {
+            entries.remove(key.index());
+            assert!(entries.capacity() <= entries.len() + 2 * PAGE_LEN, "{} are left", entries.len());
+        }
     }
 }
 

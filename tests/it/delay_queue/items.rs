@@ -1,9 +1,11 @@
-//! The order and the times of items, where ours promises more than tokio-util's.
+//! The order and the times of items, and keys, where ours promises more than tokio-util's: there a key is a place, and may
+//! find another item.
 
 use futures::StreamExt;
 use futures::stream::{FusedStream, Stream};
 use timingwheel::TimingWheel;
 use timingwheel::time::DelayQueue;
+use timingwheel::time::delay_queue::Key;
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::assert_pending;
 use tokio_test::task::spawn;
@@ -74,23 +76,6 @@ async fn deadlines_are_kept_to_the_nanosecond() {
     // One that has passed is kept as well.
     let key = queue.insert_at("overdue", start);
     assert_eq!(queue.deadline(&key), start);
-}
-
-#[tokio::test(start_paused = true)]
-async fn items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick() {
-    let wheel = TimingWheel::builder().tick(ms(10)).build().unwrap();
-    let mut queue = wheel.delay_queue();
-    let start = Instant::now();
-    for n in 0..1_000 {
-        queue.insert_at(n, start + ms(50) + Duration::from_micros(10 * n));
-    }
-    let before = wheel.stats().armed;
-    while let Some(expired) = queue.next().await {
-        let late = Instant::now() - expired.deadline();
-        assert!(late < ms(10), "{late:?}");
-    }
-    let armed = wheel.stats().armed - before;
-    assert!(armed <= 3, "{armed} wake-ups");
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,23 +160,6 @@ async fn as_a_stream_it_knows_its_size_and_is_terminated_once_it_has_told_that_i
     assert!(!queue.is_terminated());
 }
 
-/// The crate's `select!` does not poll what is terminated, and goes on to `complete` when nothing else is left.
-#[tokio::test(start_paused = true)]
-async fn a_new_queue_is_polled_by_the_select_of_futures_and_completes_when_it_has_told_that_it_is_empty() {
-    for item in [None, Some(7)] {
-        let mut queue = DelayQueue::new();
-        let mut seen = Vec::new();
-        item.into_iter().for_each(|item| _ = queue.insert(item, ms(1)));
-        loop {
-            futures::select! {
-                expired = queue.next() => seen.push(expired.map(Expired::into_inner)),
-                complete => break,
-            }
-        }
-        assert_eq!(seen, item.map(Some).into_iter().chain([None]).collect::<Vec<_>>());
-    }
-}
-
 /// On a runtime of its own, where nothing else makes this task wait. Moving the timers spends some of the budget too,
 /// so all have been moved before the other task is there.
 #[tokio::test(start_paused = true)]
@@ -241,4 +209,44 @@ async fn drain_takes_all_items_out_in_the_order_in_which_they_would_come() {
     assert_eq!(queue.drain().count(), 0);
     queue.insert(1_000, ms(1));
     assert_eq!(drain(&mut queue).await, [1_000]);
+}
+
+/// Nothing is done to any item of `queue` by these keys.
+#[track_caller]
+fn assert_stale(queue: &mut DelayQueue<u32>, keys: &[Key]) {
+    let len = queue.len();
+    for key in keys {
+        assert!(queue.try_remove(key).is_none());
+        let text = panic_text(|| queue.remove(key));
+        assert_eq!(text, panic_text(|| queue.reset(key, ms(1))));
+        assert_eq!(text, panic_text(|| queue.deadline(key)));
+        assert_eq!(
+            text,
+            format!(
+                "{key:?} names no item of this delay queue: it was handed out or removed, or is another queue's"
+            )
+        );
+    }
+    assert_eq!(queue.len(), len);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_has_outlived_its_item_touches_no_other() {
+    let mut queue = DelayQueue::new();
+    let popped = queue.insert(0, ms(1));
+    assert_eq!(queue.next().await.unwrap().key(), popped);
+    let removed = queue.insert(1, ms(1));
+    queue.remove(&removed);
+    let cleared = queue.insert(2, ms(1));
+    queue.clear();
+    // In their places there are others now.
+    let keys: Vec<Key> = (3..10).map(|n| queue.insert(n, ms(1))).collect();
+    assert_stale(&mut queue, &[popped, removed, cleared]);
+    for key in &keys[..5] {
+        queue.remove(key);
+    }
+    queue.compact();
+    queue.insert(10, ms(1));
+    assert_stale(&mut queue, &[popped, removed, cleared, keys[0], keys[4]]);
+    assert_eq!([&keys[5], &keys[6]].map(|key| queue.remove(key).into_inner()), [8, 9]);
 }

@@ -6,7 +6,6 @@
 
 mod end;
 mod items;
-mod keys;
 mod on_tokio_util;
 mod on_wheel;
 mod panics;

@@ -76,27 +76,6 @@ async fn what_is_not_taken_from_a_drain_is_dropped_once_and_the_queue_is_usable_
     assert_eq!(drain(&mut queue).await.len(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_dropped_queue_drops_each_item_once() {
-    let drops = Rc::default();
-    let queue = filled(&drops);
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(queue))).is_err());
-    assert_eq!(drops.get(), 10);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_item_that_panics_as_it_is_removed_is_gone_and_the_others_are_not() {
-    let drops = Rc::default();
-    let mut queue = filled(&drops);
-    let key = queue.insert(Item { drops: drops.clone(), panics: true }, Duration::ZERO);
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(queue.remove(&key)))).is_err());
-    assert_eq!((drops.get(), queue.len()), (1, 10));
-    assert!(queue.try_remove(&key).is_none());
-    let items = drain(&mut queue).await;
-    assert_eq!(items.len(), 10);
-    items.into_iter().filter(|item| item.panics).for_each(std::mem::forget);
-}
-
 struct Panics(AtomicBool);
 
 impl Panics {

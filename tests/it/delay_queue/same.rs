@@ -6,13 +6,13 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::StreamExt;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, sleep};
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready};
 
 use super::time::DelayQueue;
 use super::time::delay_queue::{Expired, Key};
-use crate::{ms, paused};
+use crate::ms;
 
 macro_rules! poll {
     ($queue:ident) => {
@@ -33,109 +33,31 @@ macro_rules! panics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_inserted_overdue_is_there_at_once() {
-    let mut queue = spawn(DelayQueue::new());
-    let now = Instant::now();
-    advance(ms(10)).await;
-    queue.insert_at(1, now);
-    queue.insert_at(2, now + ms(10));
-    let mut both = [due!(queue), due!(queue)];
-    both.sort_unstable();
-    assert_eq!(both, [1, 2]);
-    assert!(assert_ready!(poll!(queue)).is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_earlier_item_wakes_the_task_that_waits_for_a_later_one() {
-    let mut queue = spawn(DelayQueue::new());
-    queue.insert(1, ms(10_000));
-    assert_pending!(poll!(queue));
-    queue.insert(2, ms(600));
-    sleep(ms(600)).await;
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_overdue_item_wakes_the_task_that_waits_at_once() {
-    let mut queue = spawn(DelayQueue::new());
-    let start = Instant::now();
-    let key = queue.insert(1, ms(10_000));
-    assert_pending!(poll!(queue));
-    sleep(ms(80)).await;
-    assert!(!queue.is_woken());
-    queue.insert_at(2, start + ms(40));
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 2);
-
-    assert_pending!(poll!(queue));
-    queue.reset_at(&key, start + ms(40));
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_to_earlier_wakes_the_task_in_time_whichever_item_it_is() {
-    for first in [true, false] {
+async fn who_waits_is_woken_for_the_first_item_whichever_is_inserted_or_moved_meanwhile() {
+    type Change = fn(&mut DelayQueue<i32>, [Key; 2], Instant);
+    // The time at which the task is woken, in milliseconds, and the item that it finds.
+    let changes: [(Change, u64, i32); 6] = [
+        (|queue, _, _| _ = queue.insert(3, ms(20)), 100, 3),
+        (|queue, _, overdue| _ = queue.insert_at(3, overdue), 80, 3),
+        (|queue, [first, _], _| queue.reset(&first, ms(20)), 100, 1),
+        (|queue, [_, second], _| queue.reset(&second, ms(20)), 100, 2),
+        (|queue, [_, second], overdue| queue.reset_at(&second, overdue), 80, 2),
+        (|queue, [first, _], _| queue.reset(&first, ms(300)), 250, 2),
+    ];
+    for (change, at, item) in changes {
         let mut queue = spawn(DelayQueue::new());
+        let overdue = Instant::now() + ms(40);
         let keys = [queue.insert(1, ms(200)), queue.insert(2, ms(250))];
         assert_pending!(poll!(queue));
-        queue.reset(&keys[usize::from(first)], ms(100));
-        sleep(ms(100)).await;
+        sleep(ms(80)).await;
+        assert!(!queue.is_woken());
+        change(&mut queue, keys, overdue);
+        if at > 80 {
+            sleep(ms(at - 80)).await;
+        }
         assert!(queue.is_woken());
-        assert_eq!(due!(queue), 1 + i32::from(first));
+        assert_eq!(due!(queue), item);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_to_later_lets_another_item_come_first() {
-    let mut queue = spawn(DelayQueue::new());
-    let one = queue.insert(1, ms(200));
-    queue.insert(2, ms(250));
-    assert_pending!(poll!(queue));
-    queue.reset(&one, ms(300));
-    sleep(ms(250)).await;
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 2);
-    assert_pending!(poll!(queue));
-    sleep(ms(50)).await;
-    assert!(queue.is_woken());
-    assert_eq!(due!(queue), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_due_and_not_yet_popped_can_be_removed_and_reset() {
-    let mut queue = spawn(DelayQueue::new());
-    let keys = [1, 2, 3].map(|n| queue.insert(n, ms(64)));
-    sleep(ms(80)).await;
-    let first = assert_ready!(poll!(queue)).unwrap();
-    let [removed, reset] = keys.into_iter().filter(|&key| key != first.key()).collect::<Vec<_>>()[..] else {
-        panic!("two are left")
-    };
-    queue.remove(&removed);
-    queue.reset(&reset, ms(20));
-    assert_pending!(poll!(queue));
-    sleep(ms(20)).await;
-    assert!(queue.is_woken());
-    assert_eq!(assert_ready!(poll!(queue)).unwrap().key(), reset);
-    assert!(assert_ready!(poll!(queue)).is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_when_the_last_item_is_gone() {
-    let mut queue = spawn(DelayQueue::new());
-    let key = queue.insert(1, ms(1_000));
-    assert_pending!(poll!(queue));
-    queue.remove(&key);
-    assert!(queue.is_woken());
-    assert!(assert_ready!(poll!(queue)).is_none());
-
-    queue.insert(1, ms(1_000));
-    assert_pending!(poll!(queue));
-    assert!(!queue.is_woken());
-    queue.clear();
-    assert!(queue.is_woken());
-    assert!(assert_ready!(poll!(queue)).is_none());
 }
 
 /// As a worker may, who takes "empty" for "nothing yet".
@@ -153,21 +75,6 @@ async fn whoever_was_told_that_the_queue_is_empty_is_woken_by_the_next_insertion
         sleep(ms(20)).await;
         assert_eq!([due!(queue), due!(queue)], [round, round]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn peek_names_what_is_popped_next() {
-    let mut queue = spawn(DelayQueue::new());
-    let later = queue.insert("later", ms(120));
-    let sooner = queue.insert("sooner", ms(100));
-    let now = queue.insert("now", ms(0));
-    for key in [now, sooner, later] {
-        assert_eq!(queue.peek(), Some(key));
-        sleep(ms(60)).await;
-        assert_eq!(queue.peek(), Some(key));
-        assert_eq!(assert_ready!(poll!(queue)).unwrap().key(), key);
-    }
-    assert_eq!(queue.peek(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,30 +100,6 @@ async fn a_queue_that_is_compacted_is_as_large_as_its_items_and_their_keys_find_
     assert!(queue.capacity() < 101);
     queue.clear();
     assert!(queue.is_empty() && queue.capacity() > 0, "its memory stays");
-}
-
-#[test]
-fn an_empty_queue_goes_on_in_another_runtime() {
-    let mut queue = DelayQueue::new();
-    for round in 0..3 {
-        paused().block_on(async {
-            queue.insert(round, ms(10));
-            assert_eq!(queue.next().await.unwrap().into_inner(), round);
-            assert!(queue.next().await.is_none());
-        });
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_names_no_item_is_refused() {
-    let mut queue = DelayQueue::new();
-    let key = queue.insert(1, ms(1_000));
-    assert_eq!(queue.try_remove(&key).map(Expired::into_inner), Some(1));
-    assert!(queue.try_remove(&key).is_none());
-    assert!(panics!(queue.remove(&key)));
-    assert!(panics!(queue.deadline(&key)));
-    assert!(panics!(queue.reset(&key, ms(1))));
-    assert!(panics!(queue.reset_at(&key, Instant::now())));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,6 @@
 //! until a new timer takes the entry over, or until more than [`MOST_KEPT`] timers have been dropped so.
 
 mod counts;
-mod crowd;
-mod spare_entry;
 mod wakers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,19 +90,19 @@ fn arm_some(wheel: &TimingWheel, count: usize, panics: bool) -> (Vec<Sleep>, Wak
     (0..count).map(arm_one).unzip()
 }
 
-/// Drops so few timers elsewhere that the wheel still has all their wakers.
-fn drop_a_few_elsewhere(wheel: &TimingWheel, panics: bool) -> Wakers {
-    let (sleeps, wakers) = arm_some(wheel, MOST_KEPT, panics);
+/// Drops so few timers elsewhere that the wheel still has all their wakers, which panic when it lets go of them.
+fn drop_a_few_elsewhere(wheel: &TimingWheel) -> Wakers {
+    let (sleeps, wakers) = arm_some(wheel, MOST_KEPT, true);
     elsewhere(|| drop(sleeps));
     assert_eq!(kept(&wakers), MOST_KEPT, "they were not dropped elsewhere");
     wakers
 }
 
-/// Drops a timer where it was armed, so that the wheel still has its waker.
-fn drop_one(wheel: &TimingWheel, panics: bool) -> Wakers {
+/// Drops a timer where it was armed, so that the wheel still has its waker, which panics when it is let go.
+fn drop_one(wheel: &TimingWheel) -> Wakers {
     loop {
         let start = Instant::now();
-        let (sleeps, wakers) = arm_some(wheel, 1, panics);
+        let (sleeps, wakers) = arm_some(wheel, 1, true);
         drop(sleeps);
         if kept(&wakers) == 1 {
             return wakers;

@@ -12,9 +12,9 @@ use super::*;
 /// Set for a process that is to arm timers until there is no more memory: its bound, or nothing for none.
 const FILLS: &str = "TIMINGWHEEL_TEST_FILLS_MEMORY";
 const SIGABRT: i32 = 6;
-/// For the timers of a bounded wheel five times as much as they take, for the test's others too little.
-const MEMORY: u64 = 64 << 20;
-const BOUND: usize = 100_000;
+/// Much more than the timers of a bounded wheel take, and too little for the test's others.
+const MEMORY: u64 = 32 << 20;
+const BOUND: usize = 50_000;
 const TIMERS: usize = 20 * BOUND;
 
 /// Arms timers until there is no more memory, or no more place, or all have been made.

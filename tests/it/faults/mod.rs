@@ -2,13 +2,13 @@
 //! hangs, nothing is early, no timer is lost, and the counts add up.
 //!
 //! Other modules have more: `wakers` those that panic when woken or dropped, `end_of_life` ends, `stalls` stalls of a
-//! whole runtime, `elsewhere` timers in thread-locals, `paused_clock` clocks that are paused and resumed, `limits` single
-//! settings, `max_pending` the bound.
+//! whole runtime, `paused_clock` clocks that are paused and resumed, `limits` settings beyond their limits, `max_pending` the
+//! bound.
 
+mod burst;
 mod clock;
 #[cfg(target_os = "linux")]
 mod memory;
-mod million;
 mod panics;
 mod panics_in_clone;
 mod runtimes;
@@ -28,7 +28,6 @@ use tokio_test::assert_pending;
 
 use crate::{DAY, ms, runtime};
 
-const MILLION: usize = 1_000_000;
 /// Of tests on a clock that is not paused.
 const HANG_GUARD: Duration = Duration::from_secs(60);
 

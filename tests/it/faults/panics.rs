@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::stream::{Stream, StreamExt};
-use timingwheel::FutureTimeExt;
 use timingwheel::stream::StreamTimeExt;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio_test::{assert_pending, task};
@@ -91,56 +90,17 @@ async fn assert_leaves_nothing(kind: &str, under_timer: impl AsyncFn(TimingWheel
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_that_panics_under_a_timer_leaves_nothing_behind() {
+async fn what_panics_under_a_timer_leaves_nothing_behind() {
     assert_leaves_nothing("timeout", async |wheel, panics| {
         let _ = wheel.timeout(DAY, panics).await;
     })
     .await;
     assert_leaves_nothing("timeout_on", async |wheel, panics| {
-        let _ = FutureTimeExt::timeout_on(panics, &wheel, DAY).await;
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_panics_under_a_timer_leaves_nothing_behind() {
-    assert_leaves_nothing("timeout_on", async |wheel, panics| {
         let _ = Box::pin(StreamTimeExt::timeout_on(panics, &wheel, DAY)).next().await;
     })
     .await;
-    assert_leaves_nothing("idle_timeout_on", async |wheel, panics| {
-        let _ = Box::pin(panics.idle_timeout_on(&wheel, DAY)).next().await;
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_panics_under_a_guard_leaves_nothing_behind() {
     assert_leaves_nothing("idle_guard", async |wheel, panics| {
         let _ = wheel.idle_guard(panics).with_read_limit(DAY).read(&mut [0]).await;
     })
     .await;
-}
-
-/// An elapsed timeout is dropped by the `await`, its future within it.
-#[tokio::test(start_paused = true)]
-async fn a_future_that_panics_as_its_elapsed_timeout_is_dropped_harms_no_other_timer() {
-    let wheel = TimingWheel::new();
-    let calls: Vec<_> = (0..300)
-        .map(|n| match n % 3 {
-            0 => tokio::spawn(wheel.timeout(ms(10), Panics::when(When::Dropped))),
-            1 => tokio::spawn(wheel.timeout(ms(10), Panics::when(When::Polled))),
-            _ => tokio::spawn(wheel.timeout(ms(10), std::future::pending())),
-        })
-        .collect();
-    let mut panicked = 0;
-    for call in calls {
-        match call.await {
-            Ok(result) => assert!(result.is_err()),
-            Err(error) => panicked += usize::from(error.is_panic()),
-        }
-    }
-    assert_eq!(panicked, 200);
-    let stats = assert_adds_up(&wheel);
-    assert_eq!((stats.pending, stats.armed), (0, 300));
 }

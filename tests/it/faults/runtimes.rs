@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
-use std::thread;
 
-use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tokio_test::{assert_ready_err, assert_ready_ok};
 
@@ -25,14 +23,15 @@ fn assert_all_told(wheel: &TimingWheel, sleeps: Vec<Sleep>, woken: &Counts) {
 }
 
 #[test]
-fn a_runtime_that_is_dropped_wakes_a_hundred_thousand_timers_also_if_it_never_ran() {
-    for (workers, timers) in [(0, MILLION / 100), (2, MILLION / 10)] {
+fn a_runtime_that_is_dropped_wakes_ten_thousand_timers_also_if_it_never_ran() {
+    const TIMERS: usize = 10_000;
+    for workers in [0, 2] {
         let runtime = runtime(workers);
         let wheel = wheel_on(&runtime);
         let counts = Counts::due_at(Instant::now());
         let waker = Waker::from(counts.clone());
-        let sleeps: Vec<_> = (0..timers).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
-        assert_eq!(wheel.pending(), timers);
+        let sleeps: Vec<_> = (0..TIMERS).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
+        assert_eq!(wheel.pending(), TIMERS);
         drop(runtime);
         assert_all_told(&wheel, sleeps, &counts);
     }
@@ -143,65 +142,4 @@ fn a_waker_may_end_the_runtime_that_the_driver_runs_on() {
     }
     wait_until("the counts", || wheel.stats().armed == 2_001);
     assert_adds_up(&wheel);
-}
-
-#[test]
-fn a_wheel_outlives_the_task_and_the_local_set_that_made_it() {
-    for workers in [0, 2] {
-        let runtime = runtime(workers);
-        runtime.block_on(async {
-            let (tell, made) = mpsc::channel();
-            let maker = tokio::spawn(async move {
-                tell.send(TimingWheel::new()).unwrap();
-                std::future::pending::<()>().await;
-            });
-            let by_task = loop {
-                match made.try_recv() {
-                    Ok(wheel) => break wheel,
-                    Err(_) => tokio::task::yield_now().await,
-                }
-            };
-            maker.abort();
-            assert!(maker.await.unwrap_err().is_cancelled());
-            let local = LocalSet::new();
-            let by_local_set = local.run_until(async { TimingWheel::new() }).await;
-            drop(local);
-            for wheel in [by_task, by_local_set] {
-                let sleep = wheel.sleep(ms(2));
-                let deadline = sleep.deadline();
-                tokio::time::timeout(HANG_GUARD, sleep).await.expect("the driver has ended");
-                assert!(Instant::now() >= deadline);
-                assert_eq!(assert_adds_up(&wheel).fired, 1);
-            }
-        });
-    }
-}
-
-/// As long as each of them is blocked, its runtime drives nothing; a thread of another may meanwhile arm and cancel.
-#[test]
-fn while_all_workers_are_blocked_nothing_fires_and_nothing_is_lost() {
-    let runtime = runtime(2);
-    let wheel = wheel_on(&runtime);
-    let is_released = Arc::new(AtomicBool::new(false));
-    let (tell, blocked) = mpsc::channel();
-    for _ in 0..2 {
-        let (is_released, tell) = (is_released.clone(), tell.clone());
-        runtime.spawn(async move {
-            tell.send(()).unwrap();
-            wait_until("the test", || is_released.load(Ordering::SeqCst));
-        });
-    }
-    blocked.iter().take(2).for_each(drop);
-    let counts = Counts::due_at(Instant::now() + TIME_TO_ARM);
-    let mut sleeps: Vec<_> =
-        (0..1_000).map(|_| register(wheel.sleep_until(counts.due), &counts.clone().into())).collect();
-    sleeps.truncate(600);
-    thread::sleep(counts.due.saturating_duration_since(Instant::now()) + ms(10));
-    assert_eq!(counts.woken(), 0);
-    sleeps.truncate(300);
-    let stats = assert_adds_up(&wheel);
-    assert_eq!((stats.pending, stats.cancelled), (300, 700));
-    is_released.store(true, Ordering::SeqCst);
-    wait_until("the timers", || counts.woken() == 300);
-    assert_eq!((assert_adds_up(&wheel).fired, counts.early()), (300, 0));
 }

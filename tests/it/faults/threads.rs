@@ -2,39 +2,24 @@
 
 use std::cell::RefCell;
 use std::future::pending;
-use std::io;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::pin::pin;
+use std::task::Waker;
 use std::thread;
 
 use futures::stream;
 use futures::stream::StreamExt;
 use timingwheel::stream::StreamTimeExt;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::task::JoinSet;
 use tokio_test::assert_pending;
 
 use super::*;
-
-/// A stream on which nothing arrives.
-struct Silent;
-
-impl AsyncRead for Silent {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
-        _buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Poll::Pending
-    }
-}
 
 /// Waits, with a timer of each kind, for what never comes.
 async fn wait_with_each_kind(wheel: TimingWheel) {
     let mut read_buffer = [0];
     let mut buffer = ReadBuf::new(&mut read_buffer);
-    let mut guard = pin!(wheel.idle_guard(Silent).with_read_limit(DAY));
+    let (_peer, silent) = tokio::io::duplex(1);
+    let mut guard = pin!(wheel.idle_guard(silent).with_read_limit(DAY));
     let read = std::future::poll_fn(|cx| guard.as_mut().poll_read(cx, &mut buffer));
     let mut interval = wheel.interval(DAY);
     interval.tick().await;
@@ -74,26 +59,6 @@ fn a_thread_that_dies_while_it_holds_timers_of_each_kind_leaves_none() {
     }
 }
 
-#[test]
-fn a_task_that_is_aborted_or_dropped_with_its_set_while_it_holds_timers_of_each_kind_leaves_none() {
-    for workers in [0, 2] {
-        let runtime = runtime(workers);
-        runtime.block_on(async {
-            let wheel = TimingWheel::new();
-            let mut tasks: JoinSet<_> = (0..50).map(|_| wait_with_each_kind(wheel.clone())).collect();
-            while wheel.pending() < 50 * KINDS {
-                tokio::task::yield_now().await;
-            }
-            tasks.abort_all();
-            while let Some(end) = tasks.join_next().await {
-                assert!(end.unwrap_err().is_cancelled());
-            }
-            let stats = assert_adds_up(&wheel);
-            assert_eq!((stats.pending, stats.cancelled), (0, 50 * KINDS as u64));
-        });
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn timers_that_are_forgotten_stay_to_their_deadline_and_harm_nobody() {
     let wheel = TimingWheel::builder().max_pending(1_001).build().unwrap();
@@ -106,34 +71,6 @@ async fn timers_that_are_forgotten_stay_to_their_deadline_and_harm_nobody() {
     assert_eq!((counts.woken(), counts.early()), (1_000, 0));
     assert_eq!(assert_adds_up(&wheel).fired, 1_001);
     let _places: Vec<_> = (0..1_001).map(|_| wheel.try_sleep(DAY).expect("no place was lost")).collect();
-}
-
-/// It runs in the runtime's park, as tokio's own timers call wakers from the worker that turns them.
-#[test]
-fn a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none() {
-    struct Blocks;
-    impl Wake for Blocks {
-        fn wake(self: Arc<Self>) {
-            thread::sleep(ms(30));
-        }
-    }
-    for workers in [0, 2] {
-        let runtime = runtime(workers);
-        runtime.block_on(async {
-            let wheel = TimingWheel::new();
-            let counts = Counts::due_at(Instant::now() + TIME_TO_ARM);
-            let waker = Waker::from(counts.clone());
-            let _first = register(wheel.sleep_until(counts.due), &Arc::new(Blocks).into());
-            let _others: Vec<_> =
-                (0..500).map(|n| register(wheel.sleep_until(counts.due + ms(n % 40)), &waker)).collect();
-            wheel.sleep_until(counts.due + ms(41)).await;
-            while wheel.pending() > 0 {
-                tokio::task::yield_now().await;
-            }
-            assert_eq!((counts.woken(), counts.early()), (500, 0));
-            assert_eq!(assert_adds_up(&wheel).fired, 502);
-        });
-    }
 }
 
 /// After a clock was paused anywhere in the process tokio's clock asks for the current runtime, which a thread that is

@@ -6,11 +6,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use timingwheel::{IdleGuard, TimingWheel};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
+use timingwheel::IdleGuard;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_test::task::{Spawn, spawn};
-
-use super::ms;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
@@ -113,13 +111,4 @@ pub(crate) type Shared = Arc<Mutex<IdleGuard<ByHand>>>;
 pub(crate) fn task(guard: &Shared, op: Op) -> Spawn<impl Future<Output = io::Result<()>> + use<>> {
     let guard = guard.clone();
     spawn(poll_fn(move |cx| poll(&mut guard.lock().unwrap(), op, cx)))
-}
-
-/// Neither reads nor writes can go on.
-pub(crate) fn stuck(
-    wheel: &TimingWheel,
-    read: u64,
-    write: u64,
-) -> (ReadHalf<IdleGuard<ByHand>>, WriteHalf<IdleGuard<ByHand>>) {
-    split(wheel.idle_guard(ByHand::default()).with_read_limit(ms(read)).with_write_limit(ms(write)))
 }

@@ -1,25 +1,20 @@
-//! Limits: when they pass, what counts as waiting, events at the very instant of a deadline, and limits that change
-//! meanwhile. `model` has the rest.
+//! Limits: the texts of their errors, limits of zero and none, and the budget of tasks. `model` and `scripts` have the
+//! rest.
 
 use std::future::{self, poll_fn};
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::join;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, advance, interval, sleep, timeout};
+use tokio::time::{Instant, advance, sleep};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task::spawn};
 
-use super::by_hand::{ByHand, Op, WRITES, poll, task};
+use super::by_hand::{ByHand, Op, WRITES, poll};
 use super::{DAY, ms, passed};
 use crate::runtime;
 use crate::streams::spend_budget;
-
-const FULL: &[u8] = b"full";
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_waits_to_its_limit_is_an_error_that_says_so() {
@@ -97,106 +92,6 @@ fn a_limit_of_zero_that_is_set_while_a_read_waits_fails_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_closes_is_no_silent_peer() {
-    let (peer, stream) = duplex(4);
-    let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(ms(10)).with_write_limit(ms(10));
-    let (read, ()) = join!(stream.read_u8(), async {
-        sleep(ms(5)).await;
-        drop(peer);
-    });
-    assert_eq!(read.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-    assert_eq!(stream.write_u8(7).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-}
-
-/// As a sink does that flushes at every occasion, while its peer takes nothing.
-#[tokio::test(start_paused = true)]
-async fn a_flush_with_nothing_to_flush_is_no_progress_of_a_write() {
-    let hand = ByHand::default();
-    let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
-    let start = Instant::now();
-    let mut others = interval(ms(3));
-    let result = loop {
-        tokio::select! {
-            biased;
-            written = stream.write_u8(7) => break written,
-            _ = others.tick() => {
-                hand.make_ready(Op::Flush);
-                stream.flush().await.unwrap();
-            }
-        }
-    };
-    passed(result);
-    assert_eq!(start.elapsed(), ms(10));
-}
-
-#[tokio::test(start_paused = true)]
-async fn progress_of_what_writes_ends_the_wait_of_a_flush() {
-    for (op, ends) in [(Op::Flush, true), (Op::Write, true), (Op::Shutdown, true), (Op::Read, false)] {
-        let hand = ByHand::default();
-        let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
-        let start = Instant::now();
-        assert!(timeout(ms(6), stream.flush()).await.is_err());
-        hand.make_ready(op);
-        poll_fn(|cx| poll(&mut stream, op, cx)).await.unwrap();
-        passed(stream.flush().await);
-        assert_eq!(start.elapsed(), if ends { ms(16) } else { ms(10) }, "{op:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_flush_that_waited_and_is_done_is_progress_of_a_write() {
-    let hand = ByHand::default();
-    let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
-    assert!(timeout(ms(1), stream.write_all(FULL)).await.is_err());
-    assert!(timeout(ms(1), stream.flush()).await.is_err());
-    hand.make_ready(Op::Flush);
-    stream.flush().await.unwrap();
-    sleep(DAY).await;
-    let start = Instant::now();
-    passed(stream.write_all(FULL).await);
-    assert_eq!(start.elapsed(), ms(10));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timer_that_nobody_needs_any_more_wakes_its_task_once_and_harms_nothing() {
-    let wheel = TimingWheel::new();
-    let hand = ByHand::default();
-    let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    hand.make_ready(Op::Read);
-    assert_ready_ok!(read.poll());
-    assert_eq!(wheel.pending(), 1, "it is left where it is");
-    advance(ms(10)).await;
-    assert!(read.is_woken());
-    assert_eq!((wheel.pending(), wheel.stats().fired), (0, 1));
-
-    assert_pending!(read.poll());
-    advance(ms(4)).await;
-    assert!(!read.is_woken());
-    hand.make_ready(Op::Read);
-    assert_ready_ok!(read.poll());
-    advance(DAY).await;
-    assert_eq!(wheel.stats().armed, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timer_is_moved_with_progress_and_wakes_nobody_before_half_of_the_limit() {
-    let wheel = TimingWheel::new();
-    let hand = ByHand::default();
-    let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
-    let mut read = task(&guard, Op::Read);
-    for _ in 0..100 {
-        assert_pending!(read.poll());
-        advance(ms(4)).await;
-        assert!(!read.is_woken());
-        hand.make_ready(Op::Read);
-        assert_ready_ok!(read.poll());
-    }
-    assert_eq!((wheel.stats().armed, wheel.stats().fired, wheel.pending()), (1, 0, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_wait_that_was_given_up_does_not_keep_its_task_busy() {
     let wheel = TimingWheel::new();
     let (_peer, stream) = duplex(1);
@@ -251,36 +146,4 @@ async fn a_task_that_only_ever_finds_its_limit_passed_lets_others_run() {
         rounds += 1;
         assert!(rounds < 10_000, "the other task never runs");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_flush_of_a_buffer_round_a_guard_has_the_write_limit() {
-    let (_peer, stream) = duplex(4);
-    let guard = TimingWheel::new().idle_guard(stream).with_write_limit(ms(10));
-    let mut stream = BufStream::new(guard);
-    stream.write_all(b"more than four").await.unwrap();
-    let start = Instant::now();
-    passed(stream.flush().await);
-    assert_eq!(start.elapsed(), ms(10));
-}
-
-#[tokio::test]
-async fn a_socket_is_read_and_written_through_a_guard() {
-    let wheel = TimingWheel::new();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (peer, accepted) = join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-    let (mut peer, stream) = (peer.unwrap(), accepted.unwrap().0);
-    let mut stream = wheel.idle_guard(stream).with_read_limit(ms(20)).with_write_limit(ms(20));
-    stream.write_all(b"hello").await.unwrap();
-    let mut buffer = [0; 5];
-    peer.read_exact(&mut buffer).await.unwrap();
-    peer.write_all(&buffer).await.unwrap();
-    stream.read_exact(&mut buffer).await.unwrap();
-    assert_eq!(&buffer, b"hello");
-
-    let start = Instant::now();
-    passed(stream.read_u8().await);
-    assert!(start.elapsed() >= ms(20));
-    // More than the sockets' buffers hold, and the peer does not read.
-    passed(stream.write_all(&vec![0; 64 << 20]).await);
 }

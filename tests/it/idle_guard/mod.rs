@@ -2,11 +2,9 @@
 
 mod by_hand;
 mod dropped;
-mod idle_limit;
 mod limits;
 mod model;
 mod scripts;
-mod tolerance;
 mod wheels;
 
 use crate::{DAY, HANG_GUARD, ms};

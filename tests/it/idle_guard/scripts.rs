@@ -145,6 +145,39 @@ async fn what_is_ready_at_the_deadline_or_was_before_anybody_looked_wins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flush_is_progress_of_a_write_only_if_it_waited_and_any_write_is_progress_of_a_flush() {
+    // As a sink that flushes at every occasion, while its peer takes nothing.
+    follow("write limit 0.1, write pends, +0.03, flush ready, flush done, write pends, +0.07, write fails")
+        .await;
+    let waited = "write pends, flush pends, +0.01, flush ready, flush done, +86400";
+    follow(&format!("write limit 0.1, {waited}, write pends, +0.09, write pends, +0.01, write fails")).await;
+    for (op, ends) in [("flush", true), ("write", true), ("shutdown", true), ("read", false)] {
+        let then = if ends { "flush pends, +0.06, flush fails" } else { "flush fails" };
+        let waited = format!("flush pends, +0.06, {op} ready, {op} done, flush pends, +0.04");
+        follow(&format!("write limit 0.1, {waited}, {then}")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_silence_whatever_waits_fails_and_time_in_which_nobody_waits_does_not_count() {
+    for op in ["read", "write", "flush", "shutdown"] {
+        let waits = format!("{op} pends, +15, {op} woken, {op} pends, +15, {op} woken, {op} fails idle");
+        follow(&format!("idle limit 30, {waits}, {waits}, +86400, {waits}")).await;
+        follow(&format!(
+            "idle limit 30, {op} ready, {op} done, +86400, {op} pends, {op} dropped, +15, +86400, {waits}"
+        ))
+        .await;
+    }
+    // Beside a limit of one direction the earlier counts.
+    for (read, idle, which) in [(10, 30, "read limit"), (30, 10, "idle")] {
+        follow(&format!(
+            "read limit {read}, idle limit {idle}, read pends, +10, read woken, read fails {which}"
+        ))
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn silence_is_of_both_directions() {
     for (waits, other) in [("read", "write"), ("write", "read")] {
         // Traffic in one direction prolongs the wait of the other.

@@ -1,16 +1,17 @@
-//! The wheel behind a guard: its end, its bound, its timers, and tasks of several workers.
+//! The wheel behind a guard: its end, its bound, its timers, and their tolerance.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 use timingwheel::{IdleGuard, TimingWheel};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, advance, timeout};
+use tokio::time::{Instant, advance, sleep, timeout};
+use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
 
-use super::by_hand::{ByHand, Op, stuck, task};
-use super::{DAY, HANG_GUARD, ms, passed};
+use super::by_hand::{ByHand, Op, task};
+use super::{DAY, ms, passed};
 
 /// Why an operation could not be timed.
 #[track_caller]
@@ -133,53 +134,41 @@ fn a_guard_is_what_its_stream_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_that_moves_to_another_task_is_woken_there() {
-    let guard =
-        TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10)).with_write_limit(DAY);
-    let guard = Arc::new(Mutex::new(guard));
-    let mut tasks: Vec<_> = (0..4).map(|_| (task(&guard, Op::Read), task(&guard, Op::Write))).collect();
-    for (read, write) in &mut tasks {
-        assert_pending!(read.poll());
-        assert_pending!(write.poll());
+async fn a_write_that_begins_after_the_silence_and_before_the_reads_timer_ends_at_once() {
+    let (wheel, tolerance) = (TimingWheel::new(), ms(10_000));
+    let (mut peer, stream) = duplex(8);
+    let guard = wheel.idle_guard(stream).with_tolerance(tolerance);
+    let (mut reads, mut writes) = split(guard.with_idle_limit(ms(10_000)));
+    // A write has waited before.
+    writes.write_all(&[0; 8]).await.unwrap();
+    assert_pending!(spawn(writes.write_u8(0)).poll());
+    peer.read_exact(&mut [0; 8]).await.unwrap();
+    writes.write_all(&[0; 8]).await.unwrap();
+    sleep(ms(40_000)).await;
+    // Until the read's timer will be over a second later than its limit.
+    let first = ms(5_000);
+    while wheel.sleep(first).with_tolerance(tolerance).deadline() - Instant::now() < ms(12_000) {
+        advance(ms(100)).await;
     }
-    advance(ms(10)).await;
-    let (read, write) = tasks.last_mut().unwrap();
-    assert!(read.is_woken() && !write.is_woken());
-    passed(assert_ready!(read.poll()));
-    let (before, _) = &tasks[0];
-    assert!(!before.is_woken());
+    assert_pending!(spawn(reads.read_u8()).poll());
+    wheel.sleep(ms(11_500)).await;
+    let error = assert_ready!(spawn(writes.write_u8(0)).poll()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
-#[test]
-fn halves_on_two_workers_all_fail_and_none_early() {
-    const STREAMS: u64 = 500;
-    const ROUNDS: usize = 10;
-    let runtime = crate::runtime(2);
-    runtime.block_on(async {
-        let wheel = TimingWheel::new();
-        let mut tasks = Vec::new();
-        for n in 0..STREAMS {
-            // At the same time, and one before the other.
-            let (read_limit, write_limit) = (1 + n % 7, 1 + n % 5);
-            let (mut read, mut write) = stuck(&wheel, read_limit, write_limit);
-            tasks.push(tokio::spawn(async move {
-                for _ in 0..ROUNDS {
-                    let start = Instant::now();
-                    passed(read.read_u8().await);
-                    assert!(start.elapsed() >= ms(read_limit));
-                }
-            }));
-            tasks.push(tokio::spawn(async move {
-                for _ in 0..ROUNDS {
-                    let start = Instant::now();
-                    passed(write.write_u8(7).await);
-                    assert!(start.elapsed() >= ms(write_limit));
-                }
-            }));
-        }
-        for task in tasks {
-            timeout(HANG_GUARD, task).await.expect("it hangs").unwrap();
-        }
-        assert_eq!(wheel.pending(), 0);
-    });
+#[tokio::test(start_paused = true)]
+async fn a_tolerance_is_that_of_reads_and_writes_set_before_their_limits_or_after() {
+    let (limit, tolerance) = (ms(60_000), ms(7_500));
+    let wheel = TimingWheel::new();
+    advance(ms(12_345)).await;
+    for (op, is_first) in [(Op::Read, true), (Op::Write, true), (Op::Read, false), (Op::Write, false)] {
+        let guard = wheel.idle_guard(ByHand::default());
+        let guard = if is_first { guard.with_tolerance(tolerance) } else { guard };
+        let guard = guard.with_read_limit(limit).with_write_limit(limit);
+        let guard = if is_first { guard } else { guard.with_tolerance(tolerance) };
+        let expected = wheel.sleep(limit).with_tolerance(tolerance).deadline();
+        passed(task(&Arc::new(Mutex::new(guard)), op).into_inner().await);
+        assert_eq!(Instant::now(), expected, "{op:?}, first: {is_first}");
+    }
+    assert_eq!(wheel.stats().cascaded, 0);
 }

@@ -6,7 +6,7 @@ use timingwheel::monitor::{Exceeded, Limits, Unhealthy};
 use timingwheel::{Stats, TimingWheel};
 use tokio::time::advance;
 
-use super::{HOUR, armed, ms, stuck};
+use super::{armed, ms, stuck};
 
 /// Stats that can be set, as a wheel's own cannot.
 fn stats(set: impl FnOnce(&mut Stats)) -> Stats {
@@ -27,31 +27,6 @@ fn late(lateness: &[(f64, Duration)]) -> Limits {
 
 fn words(unhealthy: Result<(), Unhealthy>) -> String {
     unhealthy.expect_err("a limit is exceeded").to_string()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wheel_without_limits_is_healthy_until_it_ends() {
-    let wheel = TimingWheel::new();
-    let _timer = armed(&wheel, ms(1));
-    advance(HOUR).await;
-    assert_eq!(wheel.health(&Limits::default()), Ok(()));
-    wheel.shutdown();
-    let unhealthy = wheel.health(&Limits::default()).unwrap_err();
-    assert!(unhealthy.exceeds(Exceeded::Ended) && !unhealthy.exceeds(Exceeded::Pending));
-    assert_eq!(unhealthy.to_string(), "the timing wheel is not healthy: it has ended");
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_pending_timers_than_the_limit_are_unhealthy() {
-    let wheel = TimingWheel::new();
-    let limits = with(|limits| limits.pending = Some(2));
-    let mut timers = vec![armed(&wheel, HOUR), armed(&wheel, HOUR)];
-    assert_eq!(wheel.health(&limits), Ok(()));
-    timers.push(armed(&wheel, HOUR));
-    let unhealthy = wheel.health(&limits);
-    assert_eq!(words(unhealthy), "the timing wheel is not healthy: 3 timers are pending, the limit is 2");
-    timers.pop();
-    assert_eq!(wheel.health(&limits), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,19 +88,6 @@ fn a_driver_that_is_held_up_for_longer_than_the_limit_is_unhealthy_and_was() {
     assert_eq!(
         words(wheel.health(&with(|limits| limits.stalls = Some(0)))),
         "the timing wheel is not healthy: 1 turns were late, the limit is 0"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_refusals_than_the_limit_are_unhealthy() {
-    let wheel = TimingWheel::builder().max_pending(0).build().expect("a wheel");
-    let limits = with(|limits| limits.refused = Some(1));
-    assert!(wheel.try_sleep(HOUR).is_err());
-    assert_eq!(wheel.health(&limits), Ok(()));
-    assert!(wheel.try_sleep(HOUR).is_err());
-    assert_eq!(
-        words(wheel.health(&limits)),
-        "the timing wheel is not healthy: 2 timers were refused, the limit is 1"
     );
 }
 

@@ -7,7 +7,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use timingwheel::{Sleep, Stats, TimingWheel};
-use tokio::time::{Instant, advance};
+use tokio::time::advance;
 
 use super::{HOUR, armed, ms};
 
@@ -15,39 +15,6 @@ fn assert_sums(stats: &Stats) {
     let Stats { pending, armed, fired, cancelled, .. } = *stats;
     assert_eq!(armed, fired + cancelled + pending as u64, "{stats:?}");
     assert_eq!(stats.pending_by_level.iter().sum::<usize>(), pending, "{stats:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn armed_timers_are_pending_fired_or_cancelled_after_all_that_can_be_done_with_them() {
-    let mut random = fastrand::Rng::with_seed(7);
-    for shards in [1, 3] {
-        let wheel = TimingWheel::builder().shards(shards).wheel_size(8).build().expect("a wheel");
-        let mut sleeps = Vec::new();
-        for _ in 0..3_000 {
-            match random.u8(0..6) {
-                0..3 => sleeps.push(Box::pin(armed(&wheel, ms(random.u64(1..5_000))))),
-                3 if !sleeps.is_empty() => drop(sleeps.swap_remove(random.usize(..sleeps.len()))),
-                4 if !sleeps.is_empty() => {
-                    let to = Instant::now() + ms(random.u64(0..5_000));
-                    let place = random.usize(..sleeps.len());
-                    sleeps[place].as_mut().reset(to);
-                }
-                _ => advance(ms(random.u64(0..20))).await,
-            }
-            assert_sums(&wheel.stats());
-        }
-        let stats = wheel.stats();
-        assert!(
-            stats.pending > 0 && stats.fired > 0 && stats.cancelled > 0 && stats.cascaded > 0,
-            "{stats:?}"
-        );
-        assert_eq!(stats.lateness.count(), stats.fired);
-
-        assert_eq!(wheel.shutdown(), stats.pending);
-        let ended = wheel.stats();
-        assert_sums(&ended);
-        assert_eq!((ended.pending, ended.ended, stats.ended), (0, true, false));
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +36,10 @@ async fn they_are_told_by_level_too_where_a_level_has_very_many_slots() {
     let _timers: Vec<_> = (0..3_000).map(|n| armed(&wheel, ms(3 * n + 1))).collect();
     let stats = wheel.stats();
     assert_sums(&stats);
-    assert_eq!(stats.pending_by_level, [1_667, 1_333]);
+    assert_eq!((stats.pending_by_level, stats.cascaded), (vec![1_667, 1_333], 0));
+    // Amid a bucket of the second level.
+    advance(ms(6_000)).await;
+    assert!(wheel.stats().cascaded > 0);
 }
 
 /// Together, whatever is dropped on another thread meanwhile, and taken out there.

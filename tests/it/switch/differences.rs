@@ -4,7 +4,6 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
 use tokio::time::Instant;
 use tokio_test::task;
 
@@ -108,15 +107,6 @@ fn outside_a_runtime_a_timer_panics_as_it_is_first_found_pending_and_tokios_as_i
     paused().block_on(sleep);
     let awaited = panic_place(|| task::spawn(async { timingwheel::time::sleep(SECOND).await }).poll());
     assert!(awaited.is_some_and(|awaited| awaited.starts_with(file!())));
-}
-
-#[test]
-fn a_runtime_of_several_threads_needs_an_io_driver_and_no_timers_of_tokios() {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
-    runtime.block_on(async {
-        assert!(panic_place(|| tokio::time::sleep(Duration::ZERO)).is_some());
-        timingwheel::time::sleep(Duration::from_millis(2)).await;
-    });
 }
 
 /// tokio's belongs to the runtime in which it was made.

@@ -26,23 +26,15 @@ macro_rules! same {
 
 same! {
     by_hand:
-        a_sleep_is_at_most_thirty_years_long
-        the_deadline_is_fixed_when_a_sleep_is_made
+        the_longest_sleep_and_period_are_thirty_years_and_the_longest_timeout_does_not_elapse
         it_has_elapsed_when_it_was_polled_and_its_time_has_come
-        polled_after_it_was_ready_it_is_ready_again
         as_many_are_ready_in_a_row_as_the_budget_allows
         a_pending_one_spends_no_budget
-        the_longest_timeout_does_not_elapse_where_the_longest_sleep_does
         the_error_reads_the_same_and_becomes_the_same_io_error
-        the_error_goes_through_question_marks
         polled_after_it_has_elapsed_it_has_elapsed_again
         as_many_elapse_in_a_row_as_the_budget_allows
-        a_period_is_at_most_thirty_years_long
-        polled_by_hand_it_ticks_when_the_clock_has_reached_the_tick
-        a_reset_after_the_longest_time_is_thirty_years
         a_reset_reaches_a_task_that_waits_already
         an_advance_fires_what_it_passes_in_order
-        a_timer_that_was_polled_just_before_an_advance_is_passed_by_it
         a_resumed_clock_goes_on_and_can_be_paused_again
     ;
     panics:

@@ -119,7 +119,7 @@ fn by_task(mut events: Vec<Event>) -> Vec<Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn each_of_many_random_tasks_sees_the_same_events_at_the_same_instants(script in script()) {

@@ -9,33 +9,26 @@ use std::task::Poll;
 use tokio::task::{JoinSet, coop, yield_now};
 use tokio_test::task;
 
-use super::time::error::Elapsed;
 use super::time::{self, Duration, Instant, Interval, advance, interval, interval_at, sleep, timeout};
 use crate::ms;
 use crate::switch::trace::Trace;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-pub(crate) async fn a_sleep_is_at_most_thirty_years_long(trace: Trace) {
+pub(crate) async fn the_longest_sleep_and_period_are_thirty_years_and_the_longest_timeout_does_not_elapse(
+    trace: Trace,
+) {
     for longest in [YEAR * 29, YEAR * 31, YEAR * 1_000, Duration::MAX] {
-        let sleep = sleep(longest);
-        trace.note_instant("deadline", sleep.deadline());
+        trace.note_instant("deadline", sleep(longest).deadline());
     }
-    sleep(Duration::MAX).await;
-    trace.note("thirty years later");
-}
-
-pub(crate) async fn the_deadline_is_fixed_when_a_sleep_is_made(trace: Trace) {
-    let late = sleep(ms(100));
-    trace.note_instant("deadline", late.deadline());
-    advance(ms(30)).await;
-    trace.note_instant("deadline", late.deadline());
-    late.await;
-    trace.note("awaited");
-    let passed = sleep(ms(10));
-    advance(ms(70)).await;
-    passed.await;
-    trace.note("awaited after its deadline");
+    trace.note(timeout(Duration::MAX, sleep(Duration::MAX)).await.is_ok());
+    trace.note(timeout(YEAR * 50, pending::<()>()).await.is_err());
+    let mut reset = interval(ms(100));
+    reset.reset_after(Duration::MAX);
+    for mut longest in [interval(Duration::MAX), interval_at(Instant::now(), Duration::MAX), reset] {
+        trace.note(format_args!("{:?}", longest.period()));
+        note_ticks(&trace, &mut longest, 2).await;
+    }
 }
 
 pub(crate) async fn it_has_elapsed_when_it_was_polled_and_its_time_has_come(trace: Trace) {
@@ -49,14 +42,6 @@ pub(crate) async fn it_has_elapsed_when_it_was_polled_and_its_time_has_come(trac
     trace.note(format_args!("{:?} {}", polled.poll(), polled.is_elapsed()));
     let mut never_polled = task::spawn(Box::pin(never_polled));
     trace.note(format_args!("{:?} {}", never_polled.poll(), never_polled.is_elapsed()));
-}
-
-pub(crate) async fn polled_after_it_was_ready_it_is_ready_again(trace: Trace) {
-    let mut sleep = task::spawn(Box::pin(sleep(ms(3))));
-    sleep.as_mut().await;
-    for _ in 0..3 {
-        trace.note(format_args!("{:?} {}", sleep.poll(), sleep.is_elapsed()));
-    }
 }
 
 pub(crate) async fn as_many_are_ready_in_a_row_as_the_budget_allows(trace: Trace) {
@@ -90,12 +75,6 @@ pub(crate) async fn a_pending_one_spends_no_budget(trace: Trace) {
     trace.note("ready");
 }
 
-pub(crate) async fn the_longest_timeout_does_not_elapse_where_the_longest_sleep_does(trace: Trace) {
-    trace.note(timeout(Duration::MAX, sleep(Duration::MAX)).await.is_ok());
-    let fifty_years = Duration::from_secs(50 * 365 * 24 * 60 * 60);
-    trace.note(timeout(fifty_years, pending::<()>()).await.is_err());
-}
-
 pub(crate) async fn the_error_reads_the_same_and_becomes_the_same_io_error(trace: Trace) {
     let elapsed = timeout(ms(1), pending::<()>()).await.expect_err("never ready");
     trace.note(format_args!("{elapsed}"));
@@ -104,22 +83,6 @@ pub(crate) async fn the_error_reads_the_same_and_becomes_the_same_io_error(trace
     trace.note(elapsed == timeout(ms(2), pending::<()>()).await.expect_err("never ready"));
     let error = io::Error::from(elapsed);
     trace.note(format_args!("{error}, {:?}, {error:?}, {}", error.kind(), error.get_ref().is_none()));
-}
-
-async fn question_mark() -> Result<(), Box<dyn Error + Send + Sync>> {
-    timeout(ms(3), pending::<()>()).await?;
-    Ok(())
-}
-
-async fn io_question_mark() -> io::Result<()> {
-    timeout(ms(3), pending::<()>()).await?;
-    Ok(())
-}
-
-pub(crate) async fn the_error_goes_through_question_marks(trace: Trace) {
-    let error = question_mark().await.expect_err("elapsed");
-    trace.note(format_args!("{error} {}", error.is::<Elapsed>()));
-    trace.note(io_question_mark().await.expect_err("elapsed"));
 }
 
 pub(crate) async fn polled_after_it_has_elapsed_it_has_elapsed_again(trace: Trace) {
@@ -148,32 +111,6 @@ async fn note_ticks(trace: &Trace, interval: &mut Interval, ticks: usize) {
         let due = interval.tick().await;
         trace.note_instant("due", due);
     }
-}
-
-pub(crate) async fn a_period_is_at_most_thirty_years_long(trace: Trace) {
-    for mut longest in [interval(Duration::MAX), interval_at(Instant::now(), Duration::MAX)] {
-        trace.note(format_args!("{:?}", longest.period()));
-        note_ticks(&trace, &mut longest, 2).await;
-    }
-}
-
-pub(crate) async fn polled_by_hand_it_ticks_when_the_clock_has_reached_the_tick(trace: Trace) {
-    let mut interval = interval_at(Instant::now() + ms(10), ms(20));
-    let mut task = task::spawn(());
-    for step in [9, 1, 19, 1, 20, 45, 0, 0, 14, 1] {
-        advance(ms(step)).await;
-        let tick = task.enter(|cx, _| interval.poll_tick(cx));
-        trace.note(format_args!("{} {}", task.is_woken(), tick.is_ready()));
-        if let Poll::Ready(due) = tick {
-            trace.note_instant("due", due);
-        }
-    }
-}
-
-pub(crate) async fn a_reset_after_the_longest_time_is_thirty_years(trace: Trace) {
-    let mut interval = interval(ms(100));
-    interval.reset_after(Duration::MAX);
-    note_ticks(&trace, &mut interval, 2).await;
 }
 
 pub(crate) async fn a_reset_reaches_a_task_that_waits_already(trace: Trace) {
@@ -212,16 +149,6 @@ pub(crate) async fn an_advance_fires_what_it_passes_in_order(trace: Trace) {
         }
     }
     tasks.join_all().await;
-}
-
-pub(crate) async fn a_timer_that_was_polled_just_before_an_advance_is_passed_by_it(trace: Trace) {
-    for millis in [1, 70, 5_000] {
-        let mut sleep = task::spawn(sleep(ms(millis)));
-        let mut timed = task::spawn(timeout(ms(millis), pending::<()>()));
-        trace.note(format_args!("{} {}", sleep.poll().is_pending(), timed.poll().is_pending()));
-        advance(ms(millis)).await;
-        trace.note(format_args!("{} {}", sleep.poll().is_ready(), timed.poll().is_ready()));
-    }
 }
 
 pub(crate) async fn a_resumed_clock_goes_on_and_can_be_paused_again(trace: Trace) {
