@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::select;
-pub(crate) use rules::{calendars, gaps, overlaps, plans};
+pub(crate) use rules::{business_days, calendars, gaps, month_days, overlaps, plans, weekday};
 
 /// Gaps of half an hour, at midnight, of a day; rules of the south and the north; offsets of quarters; Ramadan; daylight
 /// saving time that is negative; none at all.
