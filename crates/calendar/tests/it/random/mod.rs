@@ -115,7 +115,7 @@ fn day_of_week() -> impl Strategy<Value = String> {
 }
 
 /// Five fields.
-pub(crate) fn by_minutes() -> impl Strategy<Value = String> {
+fn by_minutes() -> impl Strategy<Value = String> {
     (field(0, 59, 3), hour(), day_of_month(), field(1, 12, 12), day_of_week())
         .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
 }
