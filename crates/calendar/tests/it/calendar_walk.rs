@@ -1,14 +1,15 @@
 //! Calendar rules against a walk through each day, which asks of each whether the words of the rule hold.
 
+use crate::random::{business_days, month_days, weekday};
 use jiff::civil::{Date, Weekday, date};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Unit};
+use jiff::{Timestamp, ToSpan};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use timingwheel_calendar::{BusinessDays, Calendar, MonthDay, MonthEnd, Rule};
 
+/// With a leap day and ends of years.
 const FROM: Date = date(2019, 12, 20);
 const TO: Date = date(2025, 3, 10);
 
@@ -34,16 +35,11 @@ fn anchors() -> impl Strategy<Value = Date> {
 }
 
 fn weekdays() -> impl Strategy<Value = Vec<Weekday>> {
-    vec((1..=7_i8).prop_map(|offset| Weekday::from_monday_one_offset(offset).unwrap()), 1..4)
+    vec(weekday(), 1..4)
 }
 
 fn business() -> impl Strategy<Value = BusinessDays> {
-    (weekdays(), vec(anchors(), 0..20), vec((1..=12_i8, 1..=28_i8), 0..5)).prop_map(
-        |(weekend, dates, yearly)| {
-            let days = BusinessDays::without(weekend.into_iter().take(2)).with_holidays(dates);
-            yearly.into_iter().fold(days, |days, (month, day)| days.with_yearly_holiday(month, day))
-        },
-    )
+    business_days(anchors())
 }
 
 /// A kind of day of a month, and whether a date is it, told in another way.
@@ -65,20 +61,6 @@ fn numbered(date: Date, day: i8, end: MonthEnd) -> Option<Date> {
         Err(_) if end == MonthEnd::Clamp => Some(date.last_of_month()),
         Err(_) => None,
     }
-}
-
-fn month_days() -> impl Strategy<Value = MonthDay> {
-    let ends = || select(&[MonthEnd::Clamp, MonthEnd::LeaveOut][..]);
-    let signed = |most: i8| (1..=most, any::<bool>()).prop_map(|(n, back)| if back { -n } else { n });
-    prop_oneof![
-        ends().prop_map(MonthDay::OfAnchor),
-        (1..=31_u8, ends()).prop_map(|(day, end)| MonthDay::Number(day, end)),
-        (0..=30_u8).prop_map(MonthDay::BeforeLast),
-        (1..=7_i8, signed(5))
-            .prop_map(|(day, n)| MonthDay::Weekday(Weekday::from_monday_one_offset(day).unwrap(), n)),
-        signed(23).prop_map(MonthDay::BusinessDay),
-        (1..=31_u8, ends()).prop_map(|(day, end)| MonthDay::NearestBusinessDay(day, end)),
-    ]
 }
 
 fn is_it(day: MonthDay) -> IsIt {
@@ -106,14 +88,24 @@ proptest! {
     })]
 
     #[test]
-    fn every_n_days_are_those_of_a_walk(n in 1..40_u32, anchor in anchors(), on in weekdays(), business in business()) {
+    fn every_n_days_are_those_of_a_walk(
+        n in 1..40_u32,
+        (anchor, until) in (anchors(), anchors()),
+        on in weekdays(),
+        business in business(),
+    ) {
         let is_nth = |day: &Date| *day >= anchor && days_between(anchor, *day) % i32::try_from(n).unwrap() == 0;
-        let expected: Vec<Date> = dates().filter(is_nth).collect();
-        prop_assert_eq!(found(Calendar::days(n, anchor)), expected.clone());
-        let on_weekdays: Vec<Date> = expected.iter().copied().filter(|day| on.contains(&day.weekday())).collect();
-        prop_assert_eq!(found(Calendar::days(n, anchor).on(on)), on_weekdays);
-        let on_business: Vec<Date> = expected.into_iter().filter(|&day| business.contains(day)).collect();
-        prop_assert_eq!(found(Calendar::days(n, anchor).on_business_days(business)), on_business);
+        let mut expected: Vec<Date> = dates().filter(is_nth).collect();
+        let rule = Calendar::days(n, anchor);
+        prop_assert_eq!(found(rule.clone()), expected.clone());
+        let ends: Vec<Date> = expected.iter().copied().filter(|&day| day <= until).collect();
+        prop_assert_eq!(found(rule.clone().until(until)), ends);
+        let on_business: Vec<Date> = expected.iter().copied().filter(|&day| business.contains(day)).collect();
+        prop_assert_eq!(found(rule.clone().on_business_days(business.clone())), on_business);
+        expected.retain(|day| on.contains(&day.weekday()));
+        prop_assert_eq!(found(rule.clone().on(on.clone())), expected.clone());
+        expected.retain(|&day| business.contains(day));
+        prop_assert_eq!(found(rule.on(on).on_business_days(business)), expected);
     }
 
     #[test]
@@ -127,8 +119,8 @@ proptest! {
     }
 
     #[test]
-    fn every_n_months_are_those_of_a_walk(
-        n in 1..30_u32,
+    fn every_n_months_or_years_are_those_of_a_walk(
+        (n, is_years) in prop_oneof![(1..30_u32, Just(false)), (1..4_u32, Just(true))],
         anchor in anchors(),
         first in month_days(),
         second in month_days(),
@@ -136,19 +128,14 @@ proptest! {
     ) {
         let (is_first, is_second) = (is_it(first), is_it(second));
         let months = |day: Date| i32::from(day.year()) * 12 + i32::from(day.month());
+        let every = i32::try_from(if is_years { 12 * n } else { n }).unwrap();
         let is_it = |day: &Date| {
             *day >= anchor
-                && (months(*day) - months(anchor)) % i32::try_from(n).unwrap() == 0
+                && (months(*day) - months(anchor)) % every == 0
                 && (is_first(*day, anchor, &business) || is_second(*day, anchor, &business))
         };
-        let rule = Calendar::months(n, anchor, first).and_on(second).with_business_days(business.clone());
+        let rule = if is_years { Calendar::years } else { Calendar::months };
+        let rule = rule(n, anchor, first).and_on(second).with_business_days(business.clone());
         prop_assert_eq!(found(rule), dates().filter(is_it).collect::<Vec<_>>());
     }
-}
-
-#[test]
-fn the_walk_covers_leap_days_and_ends_of_years() {
-    let covered: Vec<Date> = dates().collect();
-    assert!(covered.contains(&date(2024, 2, 29)) && covered.contains(&date(2020, 12, 31)));
-    assert_eq!(TO.since((Unit::Year, FROM)).unwrap().get_years(), 5);
 }

@@ -92,20 +92,15 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn a_plan_that_is_printed_and_read_is_the_same_and_its_next_instant_is_later(
+    fn a_plan_that_is_printed_or_stored_and_read_is_the_same_and_its_next_instant_is_later(
         plan in plans(),
         start in starts(),
         share in 0.0..1.0_f64,
     ) {
         let printed = plan.to_string();
         prop_assert_eq!(&printed.parse::<Plan>().unwrap(), &plan, "{}", printed);
+        #[cfg(feature = "serde")]
+        prop_assert_eq!(&serde_json::from_str::<Plan>(&serde_json::to_string(&plan).unwrap()).unwrap(), &plan);
         check_next(&plan, start, share)?;
-    }
-
-    #[test]
-    #[cfg(feature = "serde")]
-    fn a_plan_that_is_stored_is_the_same(plan in plans()) {
-        let stored = serde_json::to_string(&plan).unwrap();
-        prop_assert_eq!(serde_json::from_str::<Plan>(&stored).unwrap(), plan);
     }
 }

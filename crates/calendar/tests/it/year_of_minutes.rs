@@ -35,24 +35,25 @@ const RULES: [&str; 24] = [
     "1 0 29 2 *",
 ];
 
-/// Years in which zones did odd things: Samoa left a day out in 2011, Egypt changed four times in 2010, Lord Howe
-/// changes by half an hour in each year, Morocco pauses for Ramadan, and Troll changes by two hours.
-const YEARS: [i16; 4] = [2010, 2011, 2024, 2026];
+/// Two years for every second zone, and two for the others. Zones did odd things in them: Samoa left a day out in 2011, Egypt
+/// changed four times in 2010, Lord Howe changes by half an hour in each year, Morocco pauses for Ramadan, and Troll changes
+/// by two hours.
+const YEARS: [[i16; 2]; 2] = [[2011, 2024], [2010, 2026]];
 
 #[test]
 fn a_year_has_the_instants_of_its_minutes_in_forty_zones() {
     let mut instants = 0;
     for (number, name) in ZONES.iter().enumerate() {
         let zone = zone(name);
-        for (offset, year) in YEARS.into_iter().enumerate() {
+        for (offset, year) in YEARS[number % 2].into_iter().enumerate() {
             let begin = TimeZone::UTC.to_timestamp(date(year, 1, 1).at(0, 0, 0, 0)).unwrap();
             let days = i64::from(date(year, 1, 1).days_in_year());
             let end = begin + SignedDuration::from_hours(24 * days);
             let (before, last) = (begin - SignedDuration::from_mins(1), end - SignedDuration::from_mins(1));
             // Once for all rules: asking the zone is what takes time.
             let minutes = walls(&zone, SignedDuration::from_mins(1), before, last);
-            // Each zone has each rule, in one of the years.
-            for rule in RULES.iter().skip((number + offset) % YEARS.len()).step_by(YEARS.len()) {
+            // Each zone has each rule, in one of its years.
+            for rule in RULES.iter().skip((number / 2 + offset) % 2).step_by(2) {
                 let expected = Reference::new(rule).walk_on(&minutes, before);
                 let found: Vec<Timestamp> = Cron::parse(rule)
                     .unwrap()

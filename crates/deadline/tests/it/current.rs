@@ -124,15 +124,3 @@ fn there_is_none_while_a_thread_ends() {
     });
     thread.join().unwrap();
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_handle_to_the_current_deadline_ends_what_runs_under_it_and_nothing_above() {
-    let request = TimingWheel::new().deadline_in(ms(100));
-    let part = request.child();
-    let cancels = part.run(async {
-        Deadline::current().unwrap().cancel();
-        pending::<()>().await;
-    });
-    assert_eq!(cancels.await, Err(Ended::Cancelled));
-    assert!(!request.has_ended());
-}

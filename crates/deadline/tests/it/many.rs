@@ -83,22 +83,6 @@ async fn a_burst_leaves_a_long_lived_deadline_as_it_was() {
     }
 }
 
-/// The task is woken for one of them, which is gone. The other is not polled by its task, and has to be woken itself.
-#[tokio::test(start_paused = true)]
-async fn a_future_is_woken_though_its_task_waits_for_others_too() {
-    let request = TimingWheel::new().deadline_in(ms(1000));
-    let mut task = task::spawn(());
-    let mut futures: Vec<_> =
-        [10, 20, 30].map(|limit| Box::pin(request.run_within(ms(limit), pending::<()>()))).into();
-    task.enter(|cx, _| assert!(futures.iter_mut().all(|it| it.as_mut().poll(cx).is_pending())));
-    for left in (0..3).rev() {
-        sleep(ms(10)).await;
-        assert!(task.is_woken(), "{left} are left");
-        let first = futures.remove(0);
-        task.enter(|cx, _| assert!(pin!(first).poll(cx).is_ready()));
-    }
-}
-
 /// A future of a set has a waker of its own. The set is polled within a future that a cancel ends, and then outside of it.
 #[tokio::test(start_paused = true)]
 async fn a_cancel_reaches_the_futures_of_a_set_that_outlives_the_future_around_it() {
@@ -235,22 +219,4 @@ async fn a_future_within_another_hears_the_cancels_that_the_outer_one_does_not()
     let mut waits = pending_once(root.child().run(root.run(pending::<()>())));
     root.cancel();
     assert!(waits.is_woken() && waits.poll().is_ready());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_that_goes_to_another_task_is_ended_there() {
-    let deadline = TimingWheel::new().deadline_in(ms(50));
-    for is_cancelled in [false, true] {
-        let part: Deadline = deadline.child();
-        let mut here = Box::pin(part.run_within(ms(20), pending::<()>()));
-        drop(pending_once(here.as_mut()));
-        let mut there = pending_once(here);
-        if is_cancelled {
-            part.cancel();
-        } else {
-            sleep(ms(22)).await;
-        }
-        assert!(there.is_woken());
-        assert!(there.poll().is_ready());
-    }
 }

@@ -1,5 +1,5 @@
 //! Random trees of deadlines beside a model without timers: each future ends at the earliest of its limits, exactly once,
-//! never early, for the reason that came first.
+//! never early, for the reason that came first, in whichever task it is. How a deadline was seen to end stays.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -26,6 +26,7 @@ enum Op {
     Cancel { node: usize },
     DropNode { node: usize },
     DropWaiter { waiter: usize },
+    MoveWaiter { waiter: usize, task: usize },
     Sleep { ms: u64 },
 }
 
@@ -41,6 +42,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any().prop_map(|node| Op::Cancel { node }),
         1 => any().prop_map(|node| Op::DropNode { node }),
         2 => any().prop_map(|waiter| Op::DropWaiter { waiter }),
+        1 => (any(), 0..TASKS).prop_map(|(waiter, task)| Op::MoveWaiter { waiter, task }),
         5 => (0u64..25).prop_map(|ms| Op::Sleep { ms }),
     ]
 }
@@ -50,6 +52,8 @@ struct Node {
     parent: Option<usize>,
     at: Instant,
     cancelled: Option<Instant>,
+    /// As it was seen.
+    end: Option<Ended>,
 }
 
 /// Waiters of the same task have the same waker.
@@ -138,7 +142,8 @@ impl Model {
 async fn run(wheel: TimingWheel, ops: Vec<Op>) {
     let root = wheel.deadline_in(ms(100));
     let mut model = Model::default();
-    model.nodes.push(Node { at: root.instant().unwrap(), real: Some(root), parent: None, cancelled: None });
+    let at = root.instant().unwrap();
+    model.nodes.push(Node { at, real: Some(root), parent: None, cancelled: None, end: None });
     let mut tasks = [(); TASKS].map(spawn);
     let mut waiters: Vec<Waiter> = Vec::new();
     for op in ops {
@@ -152,7 +157,8 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
                     Some(after) => (deadline.child_at(now + ms(after)), now + ms(after)),
                     None => (deadline.child(), now + Duration::from_secs(3600)),
                 };
-                model.nodes.push(Node { real: Some(real), parent: Some(parent), at, cancelled: None });
+                let parent = Some(parent);
+                model.nodes.push(Node { real: Some(real), parent, at, cancelled: None, end: None });
             }
             Op::Wait { on, limit, task, was_polled } => {
                 let node = node(on);
@@ -202,6 +208,13 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
                     waiters.swap_remove(waiter % waiters.len());
                 }
             }
+            Op::MoveWaiter { waiter, task } => {
+                if !waiters.is_empty() {
+                    let waiter = waiter % waiters.len();
+                    (waiters[waiter].task, waiters[waiter].was_polled) = (task, true);
+                    poll(&model, &mut tasks, &mut waiters, task);
+                }
+            }
             Op::Sleep { ms: time } => sleep(ms(time)).await,
         }
         // Only the woken are polled: a lost wake-up is found here.
@@ -214,10 +227,13 @@ async fn run(wheel: TimingWheel, ops: Vec<Op>) {
         for waiter in waiters.iter().filter(|waiter| waiter.was_polled) {
             model.check(waiter, now, None);
         }
-        for (i, node) in model.nodes.iter().enumerate() {
-            if let Some(real) = &node.real {
-                assert_eq!(real.has_ended(), model.has_ended(i, now));
-            }
+        for i in 0..model.nodes.len() {
+            let Some(real) = &model.nodes[i].real else { continue };
+            let why = if model.cancelled(i).is_some() { Ended::Cancelled } else { Ended::Passed };
+            let seen = model.chain(i).find_map(|node| node.end);
+            let end = seen.or_else(|| model.has_ended(i, now).then_some(why));
+            assert_eq!((real.end(), real.instant()), (end, Some(model.passes(i))));
+            model.nodes[i].end = end;
         }
     }
     drop((waiters, model));

@@ -1,4 +1,4 @@
-//! A wheel that is full, has ended, or whose runtime is gone ends no request before its time.
+//! A wheel that has ended, or whose runtime is gone, ends no request before its time. `model` has full wheels too.
 
 use std::future::pending;
 
@@ -8,30 +8,6 @@ use tokio::time::{Instant, sleep};
 use tokio_test::task;
 
 use crate::{ended, ms};
-
-#[tokio::test(start_paused = true)]
-async fn a_full_wheel_changes_nothing() {
-    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let other = wheel.try_sleep(ms(1000)).unwrap();
-    let start = Instant::now();
-    let deadline = wheel.deadline_in(ms(50));
-    let of_child = ended(&deadline.child_in(ms(20)));
-    let of_call = tokio::spawn(deadline.run_within(ms(30), pending::<()>()));
-    let waits = ended(&deadline);
-    let child = deadline.child();
-    let cancelled = ended(&child);
-    assert_eq!(of_child.await.unwrap(), Ended::Passed);
-    assert_eq!(start.elapsed(), ms(20));
-    child.cancel();
-    assert_eq!(cancelled.await.unwrap(), Ended::Cancelled);
-    assert_eq!(of_call.await.unwrap(), Err(Ended::Limit));
-    assert_eq!(start.elapsed(), ms(30));
-    assert!(deadline.extend_to(start + ms(70)));
-    assert_eq!(waits.await.unwrap(), Ended::Passed);
-    assert_eq!(start.elapsed(), ms(70));
-    assert_eq!(wheel.stats().armed, 1, "the other");
-    drop(other);
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_wheel_changes_nothing() {

@@ -44,7 +44,10 @@ async fn whoever_is_told_of_an_end_finds_the_job_listed_no_more_and_who_has_the_
         assert_pending!(pin!(&mut job).poll(&mut Context::from_waker(&looks)));
         sleep(ms(5)).await;
         match how {
-            "an abort" => assert!(jobs.abort(&0).is_some() && job.abort() && !job.abort()),
+            "an abort" => {
+                assert!(jobs.abort(&0).is_some() && job.abort());
+                assert!(!job.abort() && !job.reset_after(DAY) && !job.cancel(), "it is over");
+            }
             "a shutdown" => {
                 assert_eq!(jobs.shutdown(ms(1)).await.not_begun.len(), 1);
                 assert!(job.cancel());

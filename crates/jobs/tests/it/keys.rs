@@ -3,7 +3,6 @@
 //! are used.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -80,27 +79,6 @@ fn keys_of_what_could_not_run_go_with_the_last_that_has_the_jobs() {
     assert_eq!((jobs.len(), alive.strong_count()), (1, 1));
     drop(jobs);
     assert_eq!(alive.strong_count(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_call_hashes_its_key_once_however_many_there_are() {
-    const KEYS: u32 = 500;
-    let hashed = Arc::new(AtomicUsize::new(0));
-    let count = hashed.clone();
-    let key =
-        keys_that(move |_, what| _ = count.fetch_add(usize::from(what == Use::Hash), Ordering::Relaxed));
-    let hashed_since = || hashed.swap(0, Ordering::Relaxed);
-    let jobs = Jobs::new(&crate::wheel());
-    for number in 0..KEYS {
-        jobs.try_run_after(key(number), DAY, async {}).unwrap();
-    }
-    assert_eq!(hashed_since(), KEYS as usize);
-    assert!(jobs.try_run_after(key(7), DAY, async {}).unwrap().is_some());
-    assert!(jobs.get(&key(7)).is_some());
-    assert!(jobs.remove(&key(7)).is_some());
-    assert!(jobs.try_run_by(key(8), |_| None, || async {}).unwrap().is_some());
-    assert_eq!(hashed_since(), 4);
-    assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (498, 498, 0));
 }
 
 /// What the next comparison of keys does.

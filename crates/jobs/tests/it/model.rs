@@ -262,7 +262,7 @@ impl Naive {
         );
         assert_eq!(handle.info().time_left(), due.filter(|_| over.is_none()).map(|due| due - now));
         match (Pin::new(&mut *handle).poll(cx), over) {
-            (Poll::Pending, None) => return,
+            (Poll::Pending, None) => return assert!(!handle.is_terminated()),
             (Poll::Ready(Ok(runs)), Some(JobState::Done)) => assert_eq!(runs, self.runs as u64),
             (Poll::Ready(Err(error)), Some(JobState::Cancelled)) => assert!(error.is_cancelled()),
             (Poll::Ready(Err(error)), Some(JobState::Panicked)) => assert!(error.is_panic()),

@@ -198,27 +198,6 @@ fn a_reset_among_threads_is_not_undone_by_a_replan() {
     assert_eq!(undone, None);
 }
 
-#[test]
-fn a_job_that_is_moved_keeps_its_place_on_a_wheel_that_is_full() {
-    let runtime = runtime(2);
-    let _within = runtime.enter();
-    let wheel = bounded(1);
-    let (job, is_done) = (wheel.run_after(DAY, async {}), AtomicBool::new(false));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_done.load(Ordering::Relaxed) {
-                assert!(wheel.try_sleep(DAY).is_err(), "the place was free for a moment");
-            }
-        });
-        // Sooner and later.
-        for delay in [DAY / 2, DAY].into_iter().cycle().take(20_000) {
-            assert!(job.reset_after(delay));
-        }
-        is_done.store(true, Ordering::Relaxed);
-    });
-    assert_eq!((job.info().state, wheel.pending()), (JobState::Pending, 1));
-}
-
 /// Threads add, replace, remove and move jobs of all kinds under the same keys, which run meanwhile.
 #[test]
 fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither_and_no_place_is_lost_or_made_up() {

@@ -1,7 +1,6 @@
 //! What a check tries, in which order, and what conditions and wakers may do meanwhile. Each of these was, or would
 //! have been, a deadlock, an endless loop or a lost completion in Kafka's purgatory.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 
@@ -37,47 +36,12 @@ async fn a_condition_that_checks_its_own_key_tries_the_others_and_not_itself() {
     assert_eq!(checks.await, Ok(0));
 }
 
-/// Runs a test on a stack of 128 KiB, which has room for few conditions within each other.
-fn on_a_small_stack<F: Future<Output = ()> + 'static>(test: fn() -> F) {
-    limit_this_test();
-    let run = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(test());
-    };
-    std::thread::Builder::new().stack_size(128 * 1024).spawn(run).unwrap().join().unwrap();
-}
-
-/// Each takes a token, and checks for the others.
-#[test]
-fn conditions_that_check_their_own_key_take_no_more_of_the_stack_however_many_wait() {
-    on_a_small_stack(|| async {
-        let (purgatory, tokens) = (purgatory(), Arc::new(AtomicUsize::new(0)));
-        let tries = Arc::new(AtomicUsize::new(0));
-        let watches: Vec<Watch<()>> = (0..MANY)
-            .map(|_| {
-                let (own, tokens, tries) = (purgatory.clone(), tokens.clone(), tries.clone());
-                purgatory.watch(["key"], DAY, move || {
-                    tries.fetch_add(1, Relaxed);
-                    tokens.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).ok()?;
-                    own.check("key");
-                    Some(())
-                })
-            })
-            .collect();
-        tokens.store(MANY, Relaxed);
-        tries.store(0, Relaxed);
-        purgatory.check("key");
-        for watch in watches {
-            watch.await.unwrap();
-        }
-        assert_eq!(tries.load(Relaxed), MANY, "each is tried once");
-    });
-}
-
-/// Each changes something once it holds, and checks who waits for that.
+/// Each changes something once it holds, and checks who waits for that. On a stack of 128 KiB, which has room for few
+/// conditions within each other.
 #[test]
 fn conditions_that_check_each_other_complete_in_a_chain_of_any_length() {
-    on_a_small_stack(|| async {
+    limit_this_test();
+    let test = async {
         let purgatory = purgatory();
         let levels: Vec<_> = (0..=MANY).map(|_| Level::default()).collect();
         let link = |n: usize| {
@@ -96,7 +60,9 @@ fn conditions_that_check_each_other_complete_in_a_chain_of_any_length() {
             assert_eq!(watch.await, Ok(1));
         }
         assert_eq!(counts(&purgatory), (0, 0));
-    });
+    };
+    let run = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    std::thread::Builder::new().stack_size(128 * 1024).spawn(run).unwrap().join().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,33 +86,6 @@ async fn a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_ch
     inner.set(1);
     assert_eq!(purgatory.check("outer"), 1);
     assert_eq!((waits.await, opener.await), (Ok(5), Ok(1)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_condition_may_cancel_and_drop_others_and_shut_the_purgatory_down() {
-    for what in 0..3 {
-        let (purgatory, level) = (purgatory(), Level::default());
-        let others = Arc::new(Mutex::new(Vec::new()));
-        let (handle, victims) = (purgatory.clone(), others.clone());
-        let mut holds = level.at_least(1);
-        let ends = purgatory.watch([0, 1], DAY, move || {
-            holds().map(|_| match what {
-                0 => handle.cancel(&2),
-                1 => handle.shutdown(),
-                _ => std::mem::take(&mut *victims.lock().unwrap()).len(),
-            })
-        });
-        let watches = (0..MANY).map(|_| purgatory.watch([1, 2], DAY, never));
-        others.lock().unwrap().extend(watches);
-        level.set(1);
-        assert_eq!(purgatory.check(&1), 1);
-        assert_eq!(ends.await, Ok(MANY));
-        assert_eq!(counts(&purgatory), (0, 0));
-        let others = std::mem::take(&mut *others.lock().unwrap());
-        for watch in others {
-            assert_eq!(watch.await, Err(WatchError::Cancelled));
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]

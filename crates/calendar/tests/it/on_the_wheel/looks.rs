@@ -11,7 +11,7 @@ use timingwheel_jobs::{JobsExt, LastRun, PendingRun, Schedule};
 use tokio::time::Instant;
 
 use super::clocks::looked_at;
-use super::{at, daily, hours, run};
+use super::{at, clock_at, daily, hours, run};
 
 const HOUR: i64 = 3_600_000;
 
@@ -37,8 +37,7 @@ impl<F: FnMut() + Send + 'static> Schedule for SetAfterNext<F> {
 async fn a_clock_that_is_set_between_the_plan_and_the_wait_is_followed() {
     // Before the first run, and after it.
     for nth in [1, 2] {
-        let wheel = TimingWheel::new();
-        let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:59:00Z"));
+        let (wheel, clock) = clock_at("2026-06-01T08:59:00Z");
         let schedule = clock.schedule(daily("0 9 * * *"));
         let (scheduled, runs) = (schedule.scheduled(), Arc::new(Mutex::new(Vec::new())));
         let (notes, shows, sets) = (Arc::clone(&runs), clock.clone(), clock.clone());

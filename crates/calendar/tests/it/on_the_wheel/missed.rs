@@ -8,12 +8,11 @@ use timingwheel::TimingWheel;
 use timingwheel_calendar::{Missed, WallClock};
 use timingwheel_jobs::JobsExt;
 
-use super::{at, daily, hours, run};
+use super::{at, clock_at, daily, hours, run, run_for};
 
 /// Four days that nobody was there: runs of four mornings were missed.
 async fn after_an_outage(missed: Missed) -> Vec<String> {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-05T12:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-05T12:00:00Z");
     let schedule = clock.schedule(daily("0 9 * * *")).since(at("2026-06-01T09:00:00Z")).with_missed(missed);
     let (_job, book) = run(&wheel, &clock, schedule);
     wheel.sleep(hours(24)).await;
@@ -41,8 +40,7 @@ async fn missed_runs_follow_their_policy_and_have_a_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_by_the_second_that_was_away_for_a_year_does_not_flood() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T00:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T00:00:00Z");
     let (_job, book) = run(&wheel, &clock, clock.schedule(daily("* * * * * *")).with_missed(Missed::each(5)));
     wheel.sleep(Duration::from_millis(500)).await;
     clock.set(at("2027-06-01T00:00:00.5Z"));
@@ -54,24 +52,16 @@ async fn a_rule_by_the_second_that_was_away_for_a_year_does_not_flood() {
 
 #[tokio::test(start_paused = true)]
 async fn runs_that_take_too_long_are_missed_by_the_next() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T00:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T00:00:00Z");
     let schedule = clock.schedule(daily("* * * * *")).with_missed(Missed::none());
-    let (scheduled, instants) = (schedule.scheduled(), Arc::new(Mutex::new(Vec::new())));
-    let notes = Arc::clone(&instants);
-    let _job = wheel.run_by(schedule, move || {
-        notes.lock().unwrap().push(scheduled.get().unwrap().strftime("%H:%M").to_string());
-        // Two and a half minutes.
-        tokio::time::sleep(Duration::from_secs(150))
-    });
+    let (_job, book) = run_for(&wheel, &clock, schedule, Duration::from_secs(150));
     wheel.sleep(Duration::from_secs(601)).await;
-    assert_eq!(*instants.lock().unwrap(), ["00:01", "00:04", "00:07", "00:10"]);
+    assert_eq!(book.instants(), ["01 00:01", "01 00:04", "01 00:07", "01 00:10"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_late_by_less_than_a_second_is_not_missed() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:59:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T08:59:00Z");
     let schedule = clock.schedule(daily("0 9 * * *")).with_missed(Missed::none());
     let (_job, book) = run(&wheel, &clock, schedule);
     clock.set(at("2026-06-01T09:00:00.9Z"));

@@ -15,8 +15,7 @@ use timingwheel::TimingWheel;
 use timingwheel_calendar::{
     Combine, Cron, InZone, Missed, Once, Periodic, Rule, Scheduled, WallClock, WallSchedule,
 };
-use timingwheel_jobs::{JobState, Jobs, JobsExt, Schedule};
-use tokio::time::Instant;
+use timingwheel_jobs::{JobState, JobsExt, Repeating, Schedule};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -52,25 +51,46 @@ impl Book {
     }
 }
 
+/// A wheel, and a clock that it turns, which can be set.
+fn clock_at(start: &str) -> (TimingWheel, WallClock) {
+    let wheel = TimingWheel::new();
+    let clock = WallClock::starting_at(&wheel, at(start));
+    (wheel, clock)
+}
+
+/// Sleeps until the clock shows this, if nobody sets it.
+async fn until(wheel: &TimingWheel, clock: &WallClock, text: &str) {
+    wheel.sleep(at(text).duration_since(clock.now()).try_into().unwrap()).await;
+}
+
 /// Runs a job that does nothing but note when.
-fn run(
+fn run(wheel: &TimingWheel, clock: &WallClock, schedule: WallSchedule) -> (Repeating, Book) {
+    run_for(wheel, clock, schedule, Duration::ZERO)
+}
+
+/// The same, with runs that take so long.
+fn run_for(
     wheel: &TimingWheel,
     clock: &WallClock,
     schedule: WallSchedule,
-) -> (timingwheel_jobs::Repeating, Book) {
+    length: Duration,
+) -> (Repeating, Book) {
     let (book, scheduled) = (Book::default(), schedule.scheduled());
     let (notes, shows) = (book.clone(), clock.clone());
     let job = wheel.run_by(schedule, move || {
         notes.note(&scheduled, &shows);
-        async {}
+        async move {
+            if !length.is_zero() {
+                tokio::time::sleep(length).await;
+            }
+        }
     });
     (job, book)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_year_of_runs_is_on_time_to_the_millisecond() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-01-01T00:00:00Z"));
+    let (wheel, clock) = clock_at("2026-01-01T00:00:00Z");
     let berlin = TimeZone::get("Europe/Berlin").unwrap();
     let rule = Cron::parse("30 2 * * *").unwrap().in_zone(berlin);
     let (job, book) = run(&wheel, &clock, clock.schedule(rule.clone()));
@@ -117,47 +137,22 @@ async fn the_systems_clock_counts_where_no_clock_is_paused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keyed_jobs_run_by_rules_and_are_moved_with_the_clock() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T00:00:00Z"));
-    let jobs = Jobs::new(&wheel);
-    jobs.try_run_by("report", clock.schedule(daily("0 9 * * *")), || async {}).unwrap();
-    let due = jobs.get(&"report").unwrap().due.unwrap();
-    assert_eq!(due.duration_since(Instant::now()), hours(9));
-    clock.set(at("2026-06-01T08:00:00Z"));
-    let due = jobs.get(&"report").unwrap().due.unwrap();
-    assert_eq!(due.duration_since(Instant::now()), hours(1));
-    // Another rule for the same job.
-    assert!(jobs.try_run_by("report", clock.schedule(daily("0 12 * * *")), || async {}).unwrap().is_some());
-    clock.set(at("2026-06-01T11:00:00Z"));
-    let due = jobs.get(&"report").unwrap().due.unwrap();
-    assert_eq!(due.duration_since(Instant::now()), hours(1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_during_a_run_changes_what_comes_after_it() {
     for missed in [Missed::once(), Missed::none()] {
-        let wheel = TimingWheel::new();
-        let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:59:00Z"));
+        let (wheel, clock) = clock_at("2026-06-01T08:59:00Z");
         let schedule = clock.schedule(daily("0 9 * * *")).with_missed(missed);
-        let (scheduled, instants) = (schedule.scheduled(), Arc::new(Mutex::new(Vec::new())));
-        let notes = Arc::clone(&instants);
-        let job = wheel.run_by(schedule, move || {
-            notes.lock().unwrap().push(scheduled.get().unwrap().strftime("%d %H:%M").to_string());
-            tokio::time::sleep(Duration::from_secs(600))
-        });
+        let (job, book) = run_for(&wheel, &clock, schedule, Duration::from_secs(600));
         wheel.sleep(Duration::from_secs(120)).await;
         assert_eq!(job.info().state, JobState::Running);
         clock.set(at("2026-06-02T08:00:00Z"));
         wheel.sleep(Duration::from_secs(3_700)).await;
-        assert_eq!(*instants.lock().unwrap(), ["01 09:00", "02 09:00"], "{missed:?}");
+        assert_eq!(book.instants(), ["01 09:00", "02 09:00"], "{missed:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_rule_ends_is_over_also_if_the_clock_is_put_past_its_end() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T00:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T00:00:00Z");
     let rule = daily("0 9 * * *").until(at("2026-06-03T00:00:00Z"));
     let job = wheel.run_by(clock.schedule(rule.clone()), || async {});
     assert_eq!(job.await.unwrap(), 2);
@@ -170,8 +165,7 @@ async fn a_job_whose_rule_ends_is_over_also_if_the_clock_is_put_past_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_single_instant_runs_once_and_far_ones_are_waited_for() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T00:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T00:00:00Z");
     let order = Once::after_hours(clock.now(), 720);
     assert_eq!(wheel.run_by(clock.schedule(order), || async {}).await.unwrap(), 1);
     assert_eq!(clock.now().strftime("%F %H").to_string(), "2026-07-01 00");

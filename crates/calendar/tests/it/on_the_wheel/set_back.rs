@@ -1,42 +1,29 @@
 //! Clocks that are set back: what comes again, and what must not be lost.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use timingwheel_calendar::{Combine, Missed, Periodic, WallClock};
-use timingwheel_jobs::{JobState, JobsExt};
+use timingwheel_jobs::JobState;
 
-use super::{at, daily, hours, run};
-
-async fn until(wheel: &TimingWheel, clock: &WallClock, text: &str) {
-    let wait = at(text).duration_since(clock.now());
-    wheel.sleep(wait.try_into().unwrap()).await;
-}
+use super::{at, clock_at, daily, hours, run, run_for, until};
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_was_wrong_for_a_moment_during_a_run_leaves_nothing_out() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T08:00:00Z");
     let schedule = clock.schedule(daily("0 9 * * *"));
-    let (scheduled, instants) = (schedule.scheduled(), Arc::new(Mutex::new(Vec::new())));
-    let notes = Arc::clone(&instants);
-    let job = wheel.run_by(schedule, move || {
-        notes.lock().unwrap().push(scheduled.get().unwrap().strftime("%d %H:%M").to_string());
-        tokio::time::sleep(Duration::from_secs(10))
-    });
+    let (job, book) = run_for(&wheel, &clock, schedule, Duration::from_secs(10));
     clock.set(at("2026-06-11T08:00:05Z"));
     wheel.sleep(Duration::from_secs(5)).await;
     assert_eq!(job.info().state, JobState::Running);
     clock.set(at("2026-06-01T08:01:00Z"));
     until(&wheel, &clock, "2026-06-03T00:00:00Z").await;
-    assert_eq!(*instants.lock().unwrap(), ["01 09:00", "01 09:00", "02 09:00"]);
+    assert_eq!(book.instants(), ["01 09:00", "01 09:00", "02 09:00"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_run_for_all_that_were_missed_stays_one_if_the_clock_is_set_back_meanwhile() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T08:00:00Z");
     let (_job, book) = run(&wheel, &clock, clock.schedule(daily("0 9 * * *")));
     clock.set(at("2026-06-11T08:00:00Z"));
     wheel.sleep(Duration::from_secs(1)).await;
@@ -47,8 +34,7 @@ async fn one_run_for_all_that_were_missed_stays_one_if_the_clock_is_set_back_mea
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_reset_to_run_now_does_not_run_again_on_time() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T10:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T10:00:00Z");
     let (job, book) = run(&wheel, &clock, clock.schedule(daily("0 9 * * *")));
     assert!(job.reset(tokio::time::Instant::now()));
     wheel.sleep(Duration::from_secs(1)).await;
@@ -61,8 +47,7 @@ async fn a_job_that_is_reset_to_run_now_does_not_run_again_on_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_by_more_than_three_hours_has_the_day_again_long_after_the_run() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T12:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T12:00:00Z");
     let (_job, book) = run(&wheel, &clock, clock.schedule(daily("0 9 * * *")));
     until(&wheel, &clock, "2026-06-02T20:00:00Z").await;
     clock.set(at("2026-06-02T08:00:00Z"));
@@ -77,8 +62,7 @@ async fn a_clock_that_is_set_back_by_more_than_three_hours_has_the_day_again_lon
 
 #[tokio::test(start_paused = true)]
 async fn what_never_ran_is_not_lost_by_a_clock_that_is_set_back_a_little() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T10:00:00Z"));
+    let (wheel, clock) = clock_at("2026-06-01T10:00:00Z");
     let (_job, book) = run(&wheel, &clock, clock.schedule(daily("0 9 * * *")));
     clock.set(at("2026-06-01T08:00:00Z"));
     wheel.sleep(hours(2)).await;
@@ -133,8 +117,7 @@ async fn an_interval_goes_by_the_new_time_and_a_list_of_times_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interval_that_is_set_back_by_less_than_a_period_does_not_run_twice() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T09:59:30Z"));
+    let (wheel, clock) = clock_at("2026-06-01T09:59:30Z");
     let (_job, book) = run(&wheel, &clock, clock.schedule(daily("* * * * *")));
     wheel.sleep(Duration::from_secs(31)).await;
     clock.set(at("2026-06-01T09:59:50Z"));

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::select;
-pub(crate) use rules::{calendars, gaps, overlaps, plans};
+pub(crate) use rules::{business_days, calendars, gaps, month_days, overlaps, plans, weekday};
 
 /// Gaps of half an hour, at midnight, of a day; rules of the south and the north; offsets of quarters; Ramadan; daylight
 /// saving time that is negative; none at all.
@@ -115,7 +115,7 @@ fn day_of_week() -> impl Strategy<Value = String> {
 }
 
 /// Five fields.
-pub(crate) fn by_minutes() -> impl Strategy<Value = String> {
+fn by_minutes() -> impl Strategy<Value = String> {
     (field(0, 59, 3), hour(), day_of_month(), field(1, 12, 12), day_of_week())
         .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
 }

@@ -31,12 +31,13 @@ fn times() -> impl Strategy<Value = Vec<Time>> {
         .prop_map(|times| times.into_iter().map(|(h, m, s)| Time::constant(h, m, s, 0)).collect())
 }
 
-fn weekday() -> impl Strategy<Value = Weekday> {
+pub(crate) fn weekday() -> impl Strategy<Value = Weekday> {
     (1..=7_i8).prop_map(|offset| Weekday::from_monday_one_offset(offset).unwrap())
 }
 
-fn business_days() -> impl Strategy<Value = BusinessDays> {
-    (vec(weekday(), 0..3), vec(dates(), 0..4), vec((1..=12_i8, 1..=28_i8), 0..4)).prop_map(
+/// With holidays among `dates`.
+pub(crate) fn business_days(dates: impl Strategy<Value = Date>) -> impl Strategy<Value = BusinessDays> {
+    (vec(weekday(), 0..3), vec(dates, 0..20), vec((1..=12_i8, 1..=28_i8), 0..5)).prop_map(
         |(weekend, dates, yearly)| {
             let days = BusinessDays::without(weekend).with_holidays(dates);
             yearly.into_iter().fold(days, |days, (month, day)| days.with_yearly_holiday(month, day))
@@ -44,7 +45,7 @@ fn business_days() -> impl Strategy<Value = BusinessDays> {
     )
 }
 
-fn month_days() -> impl Strategy<Value = MonthDay> {
+pub(crate) fn month_days() -> impl Strategy<Value = MonthDay> {
     let end = || select(&[MonthEnd::Clamp, MonthEnd::LeaveOut][..]);
     let nth =
         |most: i8| (1..=most, any::<bool>()).prop_map(|(nth, is_last)| if is_last { -nth } else { nth });
@@ -63,13 +64,13 @@ pub(crate) fn calendars() -> impl Strategy<Value = Calendar> {
     let by_days = (n(), dates()).prop_map(|(n, anchor)| Calendar::days(n, anchor));
     let on_weekdays = (n(), dates(), vec(weekday(), 1..4))
         .prop_map(|(n, anchor, weekdays)| Calendar::days(n, anchor).on(weekdays));
-    let on_business_days = (n(), dates(), business_days())
+    let on_business_days = (n(), dates(), business_days(dates()))
         .prop_map(|(n, anchor, days)| Calendar::days(n, anchor).on_business_days(days));
     let by_weeks = (n(), dates(), vec(weekday(), 0..4)).prop_map(|(n, anchor, weekdays)| {
         let rule = Calendar::weeks(n, anchor);
         if weekdays.is_empty() { rule } else { rule.on(weekdays) }
     });
-    let by_months = (n(), dates(), month_days(), vec(month_days(), 0..2), business_days()).prop_map(
+    let by_months = (n(), dates(), month_days(), vec(month_days(), 0..2), business_days(dates())).prop_map(
         |(n, anchor, day, more, days)| {
             let rule = Calendar::months(n, anchor, day).with_business_days(days);
             more.into_iter().fold(rule, Calendar::and_on)

@@ -189,18 +189,15 @@ async fn a_body_that_comes_in_time_is_left_as_it_is() {
 }
 
 /// An exact length would become a `content-length` that a gRPC answer need not keep.
-#[test]
-fn only_a_grpc_answer_hides_its_length() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let answers =
-            service_fn(|_: Request<String>| async { Ok::<_, Infallible>(Response::new("hello".to_owned())) });
-        for (header, exact) in [(Header::Grpc, None), (millis(), Some(5))] {
-            let server = ServerLayer::new(&TimingWheel::new(), header).layer(answers);
-            let response = server.oneshot(request("x-other", "")).await.unwrap();
-            assert_eq!(response.body().size_hint().exact(), exact);
-        }
-    });
+#[tokio::test(start_paused = true)]
+async fn only_a_grpc_answer_hides_its_length() {
+    let answers =
+        service_fn(|_: Request<String>| async { Ok::<_, Infallible>(Response::new("hello".to_owned())) });
+    for (header, exact) in [(Header::Grpc, None), (millis(), Some(5))] {
+        let server = ServerLayer::new(&TimingWheel::new(), header).layer(answers);
+        let response = server.oneshot(request("x-other", "")).await.unwrap();
+        assert_eq!(response.body().size_hint().exact(), exact);
+    }
 }
 
 /// Tells when it is dropped, and has no frame.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::error::Error as _;
-use std::future::{pending, ready};
+use std::future::ready;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -123,17 +123,6 @@ async fn a_client_in_a_box_can_be_called_by_a_future_in_a_box() {
     let boxed: Pin<Box<dyn Future<Output = ()> + Send>> =
         Box::pin(async move { call(&mut client.clone()).await });
     boxed.await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_ends_with_its_deadline() {
-    let hangs = |_: Request<String>| pending::<Result<Response<String>, Infallible>>();
-    for (header, expected) in [(millis(), Err(Ended::Passed)), (Header::Grpc, Ok("4".to_owned()))] {
-        let client = ServiceBuilder::new().layer(ClientLayer::new(header)).service_fn(hangs);
-        let deadline = TimingWheel::new().deadline_in(ms(100));
-        let call = deadline.scope(client.oneshot(request("x-other", "")));
-        assert_eq!(told(call.await), expected);
-    }
 }
 
 /// As a request's body does that ends with the deadline and resets the stream, and as tonic's channel does by a timer of its

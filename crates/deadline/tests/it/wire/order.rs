@@ -64,48 +64,20 @@ impl<R, E> Policy<Request<String>, Response<R>, E> for ThreeTries {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_around_the_client_layer_sends_what_each_try_has_left() {
+async fn retry_around_the_client_layer_sends_what_each_try_has_left_and_below_it_what_the_first_one_had() {
+    let (retry, client) = (RetryLayer::new(ThreeTries(3)), ClientLayer::new(millis()));
     let (sent, deadline) = (Sent::default(), TimingWheel::new().deadline_in(ms(100)));
-    let client = ServiceBuilder::new()
-        .layer(RetryLayer::new(ThreeTries(3)))
-        .layer(ClientLayer::new(millis()))
-        .service(busy(&sent, ms(40)));
-    let call = deadline.scope(client.oneshot(request("x-other", "")));
+    let around =
+        ServiceBuilder::new().layer(retry.clone()).layer(client.clone()).service(busy(&sent, ms(40)));
+    let call = deadline.scope(around.oneshot(request("x-other", "")));
     assert_eq!(ended(call.await), Ended::Passed, "the third try");
     assert_eq!(*sent.lock().unwrap(), ["100", "60", "20"]);
-}
 
-#[tokio::test(start_paused = true)]
-async fn the_client_layer_around_retry_sends_what_the_first_try_had() {
     let (sent, deadline) = (Sent::default(), TimingWheel::new().deadline_in(ms(100)));
-    let client = ServiceBuilder::new()
-        .layer(ClientLayer::new(millis()))
-        .layer(RetryLayer::new(ThreeTries(3)))
-        .service(busy(&sent, ms(40)));
-    let call = deadline.scope(client.oneshot(request("x-other", "")));
+    let below = ServiceBuilder::new().layer(client).layer(retry).service(busy(&sent, ms(40)));
+    let call = deadline.scope(below.oneshot(request("x-other", "")));
     assert_eq!(ended(call.await), Ended::Passed, "it bounds all tries");
     assert_eq!(*sent.lock().unwrap(), ["100", "100", "100"]);
-}
-
-/// Two tries at the same time, of which the second begins later.
-#[tokio::test(start_paused = true)]
-async fn a_hedge_around_the_client_layer_sends_what_each_try_has_left() {
-    let (sent, deadline) = (Sent::default(), TimingWheel::new().deadline_in(ms(100)));
-    let client = ServiceBuilder::new().layer(ClientLayer::new(millis())).service(busy(&sent, ms(80)));
-    let hedged = async {
-        let first = client.clone().oneshot(request("x-other", ""));
-        let second = async {
-            sleep(ms(30)).await;
-            client.clone().oneshot(request("x-other", "")).await
-        };
-        tokio::select! {
-            response = first => response,
-            response = second => response,
-        }
-    };
-    let response = deadline.run(hedged).await.unwrap().unwrap();
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(*sent.lock().unwrap(), ["100", "70"]);
 }
 
 /// The buffer's worker has no current deadline: the request carries it.
