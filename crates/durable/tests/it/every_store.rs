@@ -40,7 +40,7 @@ macro_rules! in_every_store {
             $(
                 #[tokio::test]
                 async fn $case() {
-                    let folder = tempfile::tempdir().expect("a folder");
+                    let folder = crate::folder::folder();
                     let path = folder.path().join("timers.redb");
                     super::$case(timingwheel_durable::RedbStore::create(path).expect("a store")).await;
                 }

@@ -8,22 +8,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 use timingwheel::TimingWheel;
 use timingwheel_durable::store::{Change, Ended, Near, NewTimer, Page, Removal, State, Store, ToBegin};
 use timingwheel_durable::{
     Answer, Durable, Filter, Health, Kind, Phase, RedbError, RedbStore, Run, Symptom, TimerId,
 };
 
+use crate::folder::folder;
+
 #[derive(Serialize, Deserialize)]
 struct Blob(String);
 
 impl Kind for Blob {
     const KIND: &'static str = "blob";
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a folder")
 }
 
 #[tokio::test]
@@ -441,7 +438,7 @@ async fn damaged_pages_are_told_with_the_name_of_the_file_and_panic_nowhere() {
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_clock_does_not_jump_while_the_file_is_written() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let store = RedbStore::create(folder.path().join("timers.redb")).unwrap();
     let durable = Durable::builder(&TimingWheel::new(), store).start().await.unwrap();
     // A clock that jumped would jump to this.

@@ -14,7 +14,7 @@ use crate::proof::history::{History, millis};
 
 #[test]
 fn cancels_and_moves_from_everywhere_are_answered_right() {
-    let races = setting("DURABLE_RACES", 1_500);
+    let races = setting("DURABLE_RACES", 800);
     let cluster = Cluster::new();
     let history = History::open(cluster.folder.path());
     let others: Vec<Child> = (0..2).map(|_| cluster.instance(&cluster.url(), 0)).collect();

@@ -134,7 +134,7 @@ async fn the_end_of_the_wheel_is_a_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_under_load_leaves_nothing_begun_and_loses_nothing() {
-    const TIMERS: u64 = 3_000;
+    const TIMERS: u64 = 1_500;
     for (limit, seed) in [(0, 1), (1, 2), (60, 3)] {
         let rig = Rig::new();
         let durable = rig.builder().concurrency(200).in_memory(500).start().await.unwrap();

@@ -90,8 +90,10 @@ mod redb {
 
     use timingwheel_durable::RedbStore;
 
+    use crate::folder::folder;
+
     conformance!(|| {
-        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let folder = Arc::new(folder());
         move || {
             let folder = Arc::clone(&folder);
             async move { RedbStore::create(folder.path().join("timers.redb")).expect("a store") }

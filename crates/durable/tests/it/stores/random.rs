@@ -40,7 +40,7 @@ pub(super) async fn random_calls_are_answered_as_by_a_plain_model<P: Home>(make:
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     let seeds = match number("CONFORMANCE_SEED") {
         Some(seed) => seed..=seed,
-        None => 1..=number("CONFORMANCE_RUNS").unwrap_or(20),
+        None => 1..=number("CONFORMANCE_RUNS").unwrap_or(8),
     };
     let runs = seeds.map(|seed| {
         let place = make();
