@@ -10,7 +10,7 @@ use timingwheel_durable::{
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::proxy::Proxy;
+use super::proxy::before;
 use super::server::database;
 use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, ticks, until};
 
@@ -184,11 +184,7 @@ async fn an_instance_leaves_although_its_hints_cannot_be_sent() {
 #[tokio::test]
 async fn an_instance_whose_connections_are_half_open_listens_again_within_seconds() {
     let (url, calls) = (database().await, Calls::default());
-    let (before, database) = url.rsplit_once('/').expect("an address");
-    let port = before.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    // It has a runtime of its own.
-    let proxy = spawn_blocking(move || Proxy::start(port)).await.expect("a proxy");
-    let through = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port());
+    let (proxy, through) = before(&url).await;
     let options = PostgresOptions::new(&through).expect("an address").timeout(Duration::from_secs(2));
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
     let one = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");

@@ -187,8 +187,8 @@ async fn is_pending(mut future: std::pin::Pin<&mut impl Future>) -> bool {
     std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
-/// `waits`: how long it has waited for its key before the others come.
-async fn hold_up_no_other_save(waits: Duration) {
+#[tokio::test]
+async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_with_it_or_after_it() {
     let (url, calls) = (database().await, Calls::default());
     let durable = instance(&url, LEASE, &calls).await;
     let mut open = client(&url).await;
@@ -199,27 +199,17 @@ async fn hold_up_no_other_save(waits: Duration) {
     let (due, tick) = (soon(3_600_000), Tick::new("far"));
     let mut held = std::pin::pin!(durable.at(due, &tick).key("k").save());
     assert!(is_pending(held.as_mut()).await);
-    sleep(waits).await;
     for round in 0..3 {
         let keys: Vec<String> = (0..20).map(|number| format!("{round} {number}")).collect();
         let saves = keys.iter().map(|key| durable.at(due, &tick).key(key.as_str()).save());
         let saved = timeout(Duration::from_secs(4), join_all(saves)).await.expect("they wait for nobody");
         assert!(saved.iter().all(Result::is_ok), "{saved:?}");
+        sleep(Duration::from_millis(500)).await;
     }
     assert!(is_pending(held.as_mut()).await, "it waits for its key");
     drop(open);
     held.await.expect("the key is free");
     durable.stop(GUARD).await;
-}
-
-#[tokio::test]
-async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_with_it() {
-    hold_up_no_other_save(Duration::ZERO).await;
-}
-
-#[tokio::test]
-async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_after_it() {
-    hold_up_no_other_save(Duration::from_secs(1)).await;
 }
 
 /// A schema of the first format, with a timer that waits, one that is due, and a series.

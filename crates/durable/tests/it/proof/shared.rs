@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use timingwheel_calendar::Periodic;
 use timingwheel_durable::store::{Hint, Near, NewTimer, Series, Store};
-use timingwheel_durable::{CallBack, Error, Kind, Missed, Outside, Place, TimerId};
+use timingwheel_durable::{CallBack, Kind, Missed, Outside, Place, TimerId};
 
 use super::hooked::Step;
 use super::leased::Leased;
@@ -119,29 +119,6 @@ async fn with_a_scheduler_outside_hints_are_heard_as_without_one() {
         assert_eq!(rig.calls(), 5, "{is_outside}");
         assert!(durable.stats().loads < 20, "{:?}", durable.stats());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_instance_that_has_the_store_alone_and_is_taken_over_while_it_runs_is_lost_for_good() {
-    let rig = Rig::on(Leased::sole());
-    let old = rig.builder().lease(secs(30)).start().await.unwrap();
-    old.after(secs(1), &Tick(20)).key("runs").save().await.unwrap();
-    old.after(secs(60), &Tick(0)).save().await.unwrap();
-    rig.wheel.sleep(secs(2)).await;
-    assert_eq!((rig.calls(), old.stats().lost), (1, false));
-    let new = rig.builder().lease(secs(30)).start().await.unwrap();
-    // It hears of it when it renews next.
-    rig.wheel.sleep(secs(10)).await;
-    let stats = old.stats();
-    assert_eq!((stats.lost, stats.rejoined), (true, 0));
-    assert!(matches!(old.after(secs(1), &Tick(0)).save().await, Err(Error::Lost)));
-    assert!(matches!(old.cancel("runs").await, Err(Error::Lost)));
-    rig.wheel.sleep(secs(60)).await;
-    assert_eq!((rig.calls(), old.stats().done, old.stats().fenced), (3, 0, 1), "both by the new one");
-    assert_eq!((new.stats().done, new.stats().lost), (2, false));
-    assert_eq!(new.count().await.unwrap(), Default::default());
-    assert_eq!(old.stop(secs(5)).await, Default::default());
-    assert_eq!((rig.store.epoch(), new.stats().lost), (2, false), "it takes nothing with it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,17 +59,6 @@ async fn an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more()
     assert_eq!(durable.cancel("always").await.unwrap(), timingwheel_durable::Cancelled::Removed);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_timer_is_found_by_its_id_between_its_attempts() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    let id = durable.at(at(1.0), &Note { fails: 1, ..note("a") }).save().await.unwrap();
-    rig.sleep(5.0).await;
-    assert_eq!(durable.cancel(id).await.unwrap(), timingwheel_durable::Cancelled::Removed);
-    rig.sleep(60.0).await;
-    assert_eq!(rig.book.texts(), ["a"]);
-}
-
 #[derive(Clone, Serialize, Deserialize)]
 enum Says {
     Retry,
