@@ -105,10 +105,11 @@ mod tests {
         let backoff = Backoff::exponential(first..=last).jitter(0.5);
         for attempt in [1, 2, 7, 8, 40, u32::MAX] {
             let whole = first.saturating_mul(1 << (attempt - 1).min(20)).min(last);
-            for _ in 0..100 {
-                let delay = backoff.delay(attempt);
+            let delays = [(); 100].map(|()| backoff.delay(attempt));
+            for delay in delays {
                 assert!(delay <= whole && delay >= whole / 2, "{delay:?} after attempt {attempt}");
             }
+            assert!(delays.iter().any(|delay| *delay < whole * 9 / 10), "they are spread: {delays:?}");
         }
     }
 

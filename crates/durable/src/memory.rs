@@ -201,3 +201,44 @@ impl Tables for Maps {
         &mut self.about
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Change, Near, Put};
+
+    #[tokio::test]
+    async fn nothing_is_left_of_timers_that_have_gone() {
+        let (store, kinds) = (MemoryStore::new(), Arc::new(["kind".to_owned()].into()));
+        let due = |second| Timestamp::from_second(second).unwrap();
+        let timer = |number: u64| NewTimer {
+            key: Some(format!("key {}", number % 8)),
+            replaces: true,
+            ..NewTimer::new(TimerId::new(due(1), number), "kind", b"0")
+        };
+        // The last one replaces the first.
+        store.save((0..=8).map(timer).collect()).await.unwrap();
+        let owner = store.join(Duration::ZERO, Kinds::clone(&kinds)).await.unwrap();
+        for number in 2..6 {
+            store.reschedule(timer(number).id.into(), due(2)).await.unwrap();
+        }
+        let moved = |number: u64| Near::new(timer(number).id, due(2));
+        let timers =
+            (4..6).map(moved).chain((6..8).map(|number| timer(number).id.into())).collect::<Vec<_>>();
+        store.begin(owner, ToBegin { timers: timers.clone(), kinds }).await.unwrap();
+        let again = Put { timer: timers[1], series: None, attempts: 1, error: None };
+        let bury = Change::Bury { reason: "why".into(), was_called: true, next: None };
+        let changes = [Change::Delete, Change::Put(again), bury, Change::Delete];
+        let ends = timers.into_iter().zip(changes);
+        let ends = ends.map(|(timer, change)| Ended { timer, attempt: 1, version: 0, change });
+        assert_eq!(store.settle(owner, ends.collect()).await.unwrap(), [const { Settled::Done }; 4]);
+        for number in [1, 2, 3, 5, 6, 8] {
+            let removed = store.cancel(timer(number).id.into()).await.unwrap();
+            assert!(matches!(removed, Removal::Removed(_)), "{number}: {removed:?}");
+        }
+        let maps = store.maps();
+        let left =
+            (maps.rows.len(), maps.attempts.len(), maps.keyed.len(), maps.moved.len(), maps.buried.len());
+        assert_eq!(left, (0, 0, 0, 0, 0));
+    }
+}

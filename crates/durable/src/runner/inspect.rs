@@ -45,7 +45,7 @@ const PRUNED: usize = 5_000;
 pub(super) struct Inspections {
     series_at: Instant,
     overdue_at: Instant,
-    /// Where the look at overdue timers goes on, and whether it has found one that nobody handles.
+    /// Where the look at overdue timers goes on, and whether it or a begin meanwhile has found one that nobody handles.
     overdue_after: Place,
     has_found: bool,
     pub(super) under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
@@ -165,7 +165,11 @@ impl Runner {
 
 impl Runner {
     /// A timer that has begun waits, because its rule cannot be read here. An event names the first of several.
-    pub(super) fn note_unreadable(&self, stored: &Stored, why: String, now: Timestamp) {
+    pub(super) fn note_unreadable(&mut self, stored: &Stored, why: String, now: Timestamp) {
+        // A look that is under way may have missed the timer: it had begun then, or is not overdue for long enough.
+        let is_looking =
+            self.inspections.under_way.is_some() || self.inspections.overdue_after > Place::FIRST;
+        self.inspections.has_found |= is_looking;
         let unhandled = Unhandled::new(&stored.kind, Some(why), now.duration_since(stored.timer.due()));
         let before = self.shared.stats().unhandled.replace(unhandled.clone());
         if before.is_none_or(|before| before.rule != unhandled.rule) {

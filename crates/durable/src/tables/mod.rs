@@ -480,7 +480,7 @@ pub(crate) fn unbury<T: Tables>(
 }
 
 /// The attempt that is under way, if there is one. An attempt of an earlier owner ended with that owner: it counts, and the
-/// timer becomes stored.
+/// timer becomes stored. The caller puts the row, or removes it.
 fn running<T: Tables>(tables: &mut T, row: &mut Stored) -> Result<Option<BegunBy>, T::Error> {
     let at = row.timer.place();
     let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
@@ -489,7 +489,6 @@ fn running<T: Tables>(tables: &mut T, row: &mut Stored) -> Result<Option<BegunBy
     }
     tables.set_attempt(at, None)?;
     crash(row, attempt);
-    tables.put(row)?;
     Ok(None)
 }
 

@@ -119,7 +119,7 @@ mod tests {
     where
         S::Error: std::fmt::Debug,
     {
-        for seed in 0..20 {
+        for seed in 0..8 {
             let (at_once, singly) = (new(), new());
             let random = fastrand::Rng::with_seed(seed);
             let (owner, begun_at_once, ends) = begun(&at_once, random.clone()).await;

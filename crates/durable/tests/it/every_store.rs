@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::{Combine, Cron, Once, Plan};
 use timingwheel_durable::store::{
-    Begun, Kinds, LARGEST_PAYLOAD, Near, NewTimer, Series, State, Store, Stored, ToBegin,
+    Begun, Kinds, LARGEST_PAYLOAD, Near, NewTimer, Series, Store, Stored, ToBegin,
 };
 use timingwheel_durable::{
-    Answer, Backoff, Builder, Cancelled, Durable, Error, Health, Kind, Missed, Moved, Run, Saved, Symptom,
-    TimerId,
+    Answer, Backoff, Builder, Cancelled, Durable, Error, Health, Kind, MemoryStore, Missed, Moved, Run,
+    Saved, Symptom, TimerId,
 };
 use tokio::sync::Notify;
 
@@ -40,7 +40,7 @@ macro_rules! in_every_store {
             $(
                 #[tokio::test]
                 async fn $case() {
-                    let folder = tempfile::tempdir().expect("a folder");
+                    let folder = crate::folder::folder();
                     let path = folder.path().join("timers.redb");
                     super::$case(timingwheel_durable::RedbStore::create(path).expect("a store")).await;
                 }
@@ -68,23 +68,15 @@ macro_rules! in_every_store {
 pub(crate) use in_every_store;
 
 in_every_store! {
-    a_run_that_failed_gets_the_new_payload_and_keeps_its_time_and_attempts
     a_run_that_is_overdue_at_a_start_gets_the_new_payload_and_policy
-    a_run_that_was_moved_gets_the_new_payload_and_stays_there
-    a_run_that_a_stop_has_given_back_gets_the_new_payload
     a_run_whose_process_was_killed_gets_the_new_payload
     runs_that_a_wrong_clock_or_other_zone_data_planned_are_planned_anew_at_a_start
     a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start
     a_handler_saves_the_next_timer_under_its_own_key
     a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran
-    a_timer_whose_kind_has_no_handler_is_seen
-    very_many_overdue_timers_of_a_paused_kind_hide_none_that_nobody_handles
     a_key_has_bounds_and_finds_its_timer
-    a_payload_that_is_too_large_is_refused_alone_with_its_size
     a_series_replaces_no_timer_that_is_none
     a_save_that_replaces_tells_whether_the_old_handler_is_called
-    a_rule_whose_text_is_too_long_is_refused_in_one_line
-    a_number_that_is_not_finite_is_refused_when_it_is_saved
 }
 
 #[derive(Serialize, Deserialize)]
@@ -198,24 +190,6 @@ async fn runs_new<S: Store + Clone>(store: &S, calls: &Calls, attempt: u32, due:
     stop(durable).await;
 }
 
-async fn a_run_that_failed_gets_the_new_payload_and_keeps_its_time_and_attempts(store: impl Store + Clone) {
-    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "fails").await);
-    let durable = noting(&store, &calls).await;
-    until("it waits", async || {
-        let stored = get(&durable, "r").await;
-        stored.state == State::Stored && stored.attempts == 1
-    })
-    .await;
-    let stored = saves_new(&durable, &plan).await;
-    assert_eq!(stored.failures.len(), 1);
-    durable.reschedule("r", Timestamp::now()).await.expect("a move");
-    stop(durable).await;
-    if calls.lock().unwrap().len() == 1 {
-        runs_new(&store, &calls, 2, due).await;
-    }
-    assert_eq!(calls.lock().unwrap()[1..], [("new".to_owned(), 2, due)]);
-}
-
 async fn a_run_that_is_overdue_at_a_start_gets_the_new_payload_and_policy(store: impl Store + Clone) {
     let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "old").await);
     let durable = saver(&store).await;
@@ -227,27 +201,6 @@ async fn a_run_that_is_overdue_at_a_start_gets_the_new_payload_and_policy(store:
     assert_eq!(again, Saved::Kept(get(&durable, "r").await.timer.id()));
     stop(durable).await;
     runs_new(&store, &calls, 1, due).await;
-}
-
-async fn a_run_that_was_moved_gets_the_new_payload_and_stays_there(store: impl Store + Clone) {
-    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "old").await);
-    let (durable, moved) = (saver(&store).await, later(1));
-    durable.reschedule("r", moved).await.expect("a move");
-    assert_eq!(saves_new(&durable, &plan).await.timer.due(), moved);
-    durable.reschedule("r", due).await.expect("a move");
-    stop(durable).await;
-    runs_new(&store, &calls, 1, due).await;
-}
-
-async fn a_run_that_a_stop_has_given_back_gets_the_new_payload(store: impl Store + Clone) {
-    let (calls, (plan, due)) = (Calls::default(), stores_run(&store, "waits").await);
-    let durable = noting(&store, &calls).await;
-    called(&calls, 1).await;
-    assert_eq!(durable.stop(Duration::ZERO).await.aborted, 1);
-    let durable = saver(&store).await;
-    saves_new(&durable, &plan).await;
-    stop(durable).await;
-    runs_new(&store, &calls, 2, due).await;
 }
 
 async fn a_run_whose_process_was_killed_gets_the_new_payload(store: impl Store + Clone) {
@@ -400,8 +353,9 @@ async fn a_save_that_replaces_tells_whether_the_old_handler_is_called(store: imp
     durable.stop(Duration::ZERO).await;
 }
 
-async fn a_rule_whose_text_is_too_long_is_refused_in_one_line(store: impl Store + Clone) {
-    let durable = saver(&store).await;
+#[tokio::test]
+async fn a_rule_whose_text_is_too_long_is_refused_in_one_line() {
+    let durable = saver(&MemoryStore::new()).await;
     let (plan, due) = daily();
     let holidays = (1..4_000).map(|day| due + SignedDuration::from_hours(24 * day));
     let plan = plan.except_at(holidays);
@@ -422,8 +376,9 @@ impl Kind for Measured {
     const KIND: &'static str = "measured";
 }
 
-async fn a_number_that_is_not_finite_is_refused_when_it_is_saved(store: impl Store + Clone) {
-    let durable = saver(&store).await;
+#[tokio::test]
+async fn a_number_that_is_not_finite_is_refused_when_it_is_saved() {
+    let durable = saver(&MemoryStore::new()).await;
     let save = async |celsius: f64| durable.at(later(1), &Measured { celsius, note: None }).save().await;
     for celsius in [f64::NAN, f64::INFINITY] {
         let refused = save(celsius).await;
@@ -485,21 +440,7 @@ async fn a_cancel_whose_timer_goes_before_the_answer_comes_is_told_that_it_ran(s
     }
 }
 
-async fn a_timer_whose_kind_has_no_handler_is_seen(store: impl Store + Clone) {
-    let forgotten = NewTimer::new(TimerId::new(later(-1), 7), "forgotten", *b"{}");
-    store.save(vec![forgotten]).await.unwrap_or_else(|error| panic!("{error}"));
-    let durable = noting(&store, &Calls::default()).await;
-    until("it is seen", async || durable.stats().unhandled.is_some()).await;
-    let symptoms = Health::new(Duration::from_secs(90)).check(&durable.stats());
-    let unhandled = symptoms.iter().any(|symptom| match symptom {
-        Symptom::Unhandled(unhandled) => unhandled.kind == "forgotten",
-        _ => false,
-    });
-    assert!(unhandled, "{symptoms:?}");
-    stop(durable).await;
-}
-
-async fn very_many_overdue_timers_of_a_paused_kind_hide_none_that_nobody_handles(store: impl Store + Clone) {
+async fn very_many_paused_ones_hide_none(store: impl Store + Clone) {
     let durable = saver(&store).await;
     durable.pause(Note::KIND).await.expect("a pause");
     let timers = (0..2_500).map(|n| NewTimer::new(TimerId::new(later(-2), 64 + n), Note::KIND, *b"\"\""));
@@ -511,6 +452,22 @@ async fn very_many_overdue_timers_of_a_paused_kind_hide_none_that_nobody_handles
     let is_forgotten = || durable.stats().unhandled.is_some_and(|unhandled| unhandled.kind == "forgotten");
     until("it is seen", async || is_forgotten()).await;
     stop(durable).await;
+}
+
+/// The look goes on after so many pages, five seconds later. A file is looked at in the same way.
+#[tokio::test]
+async fn very_many_overdue_timers_of_a_paused_kind_hide_none_that_nobody_handles() {
+    very_many_paused_ones_hide_none(MemoryStore::new()).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn very_many_overdue_timers_of_a_paused_kind_hide_none_that_nobody_handles_in_a_database() {
+    let url = crate::postgres::server::database().await;
+    very_many_paused_ones_hide_none(
+        timingwheel_durable::PostgresStore::connect(&url).await.expect("a store"),
+    )
+    .await;
 }
 
 async fn a_key_has_bounds_and_finds_its_timer(store: impl Store + Clone) {
@@ -534,8 +491,9 @@ async fn a_key_has_bounds_and_finds_its_timer(store: impl Store + Clone) {
     stop(durable).await;
 }
 
-async fn a_payload_that_is_too_large_is_refused_alone_with_its_size(store: impl Store + Clone) {
-    let durable = saver(&store).await;
+#[tokio::test]
+async fn a_payload_that_is_too_large_is_refused_alone_with_its_size() {
+    let durable = saver(&MemoryStore::new()).await;
     // Two quotes more than its text.
     let notes = [note("a"), Note("x".repeat(LARGEST_PAYLOAD - 1)), note("b")];
     let saves = notes.iter().map(|note| durable.at(later(1), note).save());

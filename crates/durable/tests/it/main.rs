@@ -2,6 +2,8 @@
 
 mod attempts;
 mod every_store;
+#[cfg(feature = "redb")]
+mod folder;
 mod history;
 #[cfg(feature = "metrics")]
 mod metrics;

@@ -46,7 +46,7 @@ fn resident() -> Option<u64> {
 
 #[tokio::test]
 async fn however_many_are_far_none_is_loaded_and_what_is_near_is() {
-    let count = env::var("DURABLE_FAR").map_or(30_000, |count| count.parse().expect("DURABLE_FAR"));
+    let count = env::var("DURABLE_FAR").map_or(10_000, |count| count.parse().expect("DURABLE_FAR"));
     let folder = tempfile::tempdir().expect("a folder");
     // So small that it is full long before the half.
     let options = RedbOptions::new().cache(1 << 20);

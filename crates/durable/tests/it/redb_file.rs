@@ -8,22 +8,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 use timingwheel::TimingWheel;
 use timingwheel_durable::store::{Change, Ended, Near, NewTimer, Page, Removal, State, Store, ToBegin};
 use timingwheel_durable::{
     Answer, Durable, Filter, Health, Kind, Phase, RedbError, RedbStore, Run, Symptom, TimerId,
 };
 
+use crate::folder::folder;
+
 #[derive(Serialize, Deserialize)]
 struct Blob(String);
 
 impl Kind for Blob {
     const KIND: &'static str = "blob";
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a folder")
 }
 
 #[tokio::test]
@@ -67,7 +64,7 @@ async fn what_cannot_be_opened_is_refused_with_its_path_and_the_reason() {
 
 #[test]
 fn of_threads_that_create_one_file_at_once_one_has_it_and_the_others_are_told_that_it_is_in_use() {
-    for round in 0..50 {
+    for round in 0..20 {
         let folder = folder();
         let path = folder.path().join("timers.redb");
         // As a process has left it that was killed.
@@ -215,7 +212,7 @@ async fn a_file_of_an_older_format_keeps_its_attempts_and_finds_its_buried_timer
 async fn after_stop_the_file_is_free_at_once() {
     let folder = folder();
     let path = folder.path().join("timers.redb");
-    for _ in 0..20 {
+    for _ in 0..5 {
         let store = RedbStore::create(&path).unwrap();
         let durable = Durable::builder(&TimingWheel::new(), store)
             .on(|_: Blob, _: Run| async { Ok(Answer::Done) })
@@ -360,7 +357,7 @@ async fn a_turned_bit_in_any_key_stops_no_other_timer() {
     let places: Vec<usize> =
         (0..sound.len() - 16).filter(|at| keys.iter().any(|key| key == &sound[*at..at + 16])).collect();
     let mut damaged = 0;
-    for seed in 0..30 {
+    for seed in 0..15 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut bytes = sound.clone();
         let (at, bit) = (places[random.usize(..places.len())], random.usize(..128));
@@ -390,7 +387,7 @@ async fn a_turned_bit_in_any_key_stops_no_other_timer() {
         damaged += stats.damaged;
         durable.stop(Duration::from_secs(30)).await;
     }
-    assert!(damaged > 5, "{damaged} bits were those of a timer");
+    assert!(damaged > 2, "{damaged} bits were those of a timer");
 }
 
 #[tokio::test]
@@ -404,7 +401,7 @@ async fn damaged_pages_are_told_with_the_name_of_the_file_and_panic_nowhere() {
     durable.stop(Duration::from_secs(30)).await;
     drop((store, durable));
     let sound = std::fs::read(&path).unwrap();
-    for seed in 0..60 {
+    for seed in 0..30 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut bytes = sound.clone();
         let (at, len) = (random.usize(..bytes.len()), random.usize(1..5_000));
@@ -434,14 +431,14 @@ async fn damaged_pages_are_told_with_the_name_of_the_file_and_panic_nowhere() {
             told += 1;
         }
     }
-    assert!(told > 10, "{told} were told");
+    assert!(told > 5, "{told} were told");
     std::fs::write(&path, &sound).unwrap();
     drop(RedbStore::open(&path).expect("the crate is usable"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_clock_does_not_jump_while_the_file_is_written() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let store = RedbStore::create(folder.path().join("timers.redb")).unwrap();
     let durable = Durable::builder(&TimingWheel::new(), store).start().await.unwrap();
     // A clock that jumped would jump to this.

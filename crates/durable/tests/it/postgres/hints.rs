@@ -10,7 +10,7 @@ use timingwheel_durable::{
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::proxy::Proxy;
+use super::proxy::before;
 use super::server::database;
 use super::support::{Calls, GUARD, Tick, builder, client, instance, soon, store, ticks, until};
 
@@ -23,7 +23,7 @@ async fn are_there(instances: &[&Durable], shards: u32) {
         instances.iter().all(|instance| instance.stats().shards == (shards, 64))
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
 }
 
 /// Timers, due in two seconds, of a transaction that leaves the hint to another one's, which is for another time.
@@ -141,7 +141,7 @@ fn timers_that_a_program_saves_before_it_ends_are_hinted_at() {
     lives.block_on(are_there(&[&one], 64));
     runtime().block_on(async {
         let program = builder(store(&url).await, LEASE).start().await.expect("a start");
-        program.at(soon(3_000), &Tick::new("soon")).save().await.expect("a save");
+        program.at(soon(1_000), &Tick::new("soon")).save().await.expect("a save");
         program.stop(Duration::from_secs(60)).await;
     });
     lives.block_on(until("it was called", async || calls.names() == ["soon"]));
@@ -150,7 +150,7 @@ fn timers_that_a_program_saves_before_it_ends_are_hinted_at() {
         let owner = program.join(LEASE, Kinds::default()).await.expect("a join");
         program.leave(owner).await.expect("a leave");
         // It was on its way.
-        let id = TimerId::new(soon(3_000), 1 << 20);
+        let id = TimerId::new(soon(1_000), 1 << 20);
         let late = NewTimer::new(id, Tick::KIND, "{\"name\":\"late\"}");
         program.save(vec![late]).await.expect("a save");
     });
@@ -184,11 +184,7 @@ async fn an_instance_leaves_although_its_hints_cannot_be_sent() {
 #[tokio::test]
 async fn an_instance_whose_connections_are_half_open_listens_again_within_seconds() {
     let (url, calls) = (database().await, Calls::default());
-    let (before, database) = url.rsplit_once('/').expect("an address");
-    let port = before.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    // It has a runtime of its own.
-    let proxy = spawn_blocking(move || Proxy::start(port)).await.expect("a proxy");
-    let through = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port());
+    let (proxy, through) = before(&url).await;
     let options = PostgresOptions::new(&through).expect("an address").timeout(Duration::from_secs(2));
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
     let one = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");

@@ -6,7 +6,9 @@ use timingwheel_durable::store::{
     Ask, Begun, Change, Ended, Near, NewTimer, Put, Settled, Standing, Store, ToBegin, Which,
 };
 use timingwheel_durable::{Cancelled, Kind, Moved, Place, PostgresError, PostgresStore, TimerId};
+use tokio::task::spawn_blocking;
 
+use super::proxy::before;
 use super::server::database;
 use super::support::{Calls, Tick, builder, client, instance, soon, store, ticks, until};
 
@@ -119,25 +121,6 @@ async fn a_begin_of_who_has_lost_the_shard_or_the_lease_begins_nothing() {
 }
 
 #[tokio::test]
-async fn timers_of_all_instances_come_once_wherever_they_were_saved() {
-    let (url, calls) = (database().await, Calls::default());
-    let one = instance(&url, LEASE, &calls).await;
-    let two = instance(&url, LEASE, &calls).await;
-    let names: Vec<String> = (0..200).map(|count| format!("{count:03}")).collect();
-    for (index, name) in (0..).zip(&names) {
-        let durable = if index % 3 == 0 { &one } else { &two };
-        durable.at(soon(index * 5), &Tick::new(name.clone())).save().await.expect("a save");
-    }
-    until("all were called", async || calls.all().len() >= names.len()).await;
-    until("all are done", async || one.count().await.expect("counts") == Default::default()).await;
-    assert_eq!(calls.names(), names);
-    let epochs: std::collections::BTreeSet<u64> = calls.all().into_iter().map(|(.., epoch)| epoch).collect();
-    assert_eq!(epochs.len(), 2, "both have worked");
-    one.stop(Duration::from_secs(60)).await;
-    two.stop(Duration::from_secs(60)).await;
-}
-
-#[tokio::test]
 async fn a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at() {
     let (url, calls) = (database().await, Calls::default());
     // Looks are far apart: without a hint the timer would be found after 200 seconds.
@@ -220,16 +203,9 @@ async fn an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_to
     one.stop(Duration::from_secs(60)).await;
 }
 
-#[test]
-fn a_begin_that_was_held_on_its_way_and_given_up_begins_nothing_when_it_arrives() {
-    let server = super::server::Server::start();
-    let proxy = super::proxy::Proxy::start(server.port());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(held(&proxy));
-}
-
-async fn held(proxy: &super::proxy::Proxy) {
-    let through = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port());
+#[tokio::test]
+async fn a_begin_that_was_held_on_its_way_and_given_up_begins_nothing_when_it_arrives() {
+    let (proxy, through) = before(&database().await).await;
     let options = timingwheel_durable::PostgresOptions::new(&through).expect("an address");
     let options = options.timeout(Duration::from_secs(1));
     let held = PostgresStore::connect_with(options, tokio_postgres::NoTls).await.expect("a store");
@@ -246,6 +222,7 @@ async fn held(proxy: &super::proxy::Proxy) {
     let begun = held.begin(owner, ask).await.expect("a begin");
     let is_first = |begun: &Begun| matches!(begun, Begun::Yours(stored) if stored.attempts == 1);
     assert!(begun.iter().all(is_first), "{begun:?}");
+    spawn_blocking(|| drop(proxy)).await.expect("an end");
 }
 
 #[tokio::test]
@@ -277,13 +254,13 @@ async fn an_instance_with_nothing_to_do_makes_one_statement_for_each_third_of_it
     one.at(soon(86_400_000), &Tick::new("far")).save().await.expect("a save");
     until("it has its shards", async || one.stats().shards == (64, 64)).await;
     // What the first load and the hint's connection cause.
-    let settled = one.stats().renewals + 3;
+    let settled = one.stats().renewals + 2;
     until("it has settled", async || one.stats().renewals >= settled).await;
     let before = one.stats();
-    until("it has renewed", async || one.stats().renewals >= before.renewals + 4).await;
+    until("it has renewed", async || one.stats().renewals >= before.renewals + 3).await;
     let after = one.stats();
     assert_eq!((after.loads, after.empty_scans), (before.loads, before.empty_scans));
-    assert!(after.renewals <= before.renewals + 6, "{after:?}");
+    assert!(after.renewals <= before.renewals + 5, "{after:?}");
     one.stop(Duration::from_secs(60)).await;
 }
 

@@ -113,7 +113,7 @@ async fn timers_of_a_new_kind_run_while_old_instances_are_still_there() {
 #[tokio::test]
 async fn when_the_instance_of_a_handler_dies_another_one_that_has_it_begins_its_timers() {
     let (url, calls) = (database().await, Calls::default());
-    let lease = Duration::from_secs(4);
+    let lease = Duration::from_secs(3);
     let ticks = with_ticks(&url, lease, &calls).await;
     let (dies, takes_over) = (store(&url).await, with_tocks(&url, lease, &calls, false).await);
     // It never renews.

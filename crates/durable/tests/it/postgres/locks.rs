@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use timingwheel_durable::store::{Ask, Begun, Near, NewTimer, Owner, Standing, Store, ToBegin};
-use timingwheel_durable::{Answer, Cancelled, Kind, Missed, Place, PostgresStore, Run, TimerId};
+use timingwheel_durable::{Answer, Cancelled, Kind, Place, PostgresStore, Run, TimerId};
 use tokio::sync::Semaphore;
 
 use super::server::database;
@@ -153,26 +153,6 @@ async fn an_open_cancel_of_timers_that_run_delays_their_results_and_no_others() 
     until("all are done", async || one.stats().done == 5).await;
     let stats = one.stats();
     assert_eq!((stats.fenced, stats.store_errors), (0, 0));
-    one.stop(Duration::from_secs(60)).await;
-}
-
-#[tokio::test]
-async fn a_run_whose_row_a_transaction_has_locked_for_a_moment_is_not_missed() {
-    let (url, calls) = (database().await, Calls::default());
-    let one = builder(store(&url).await, LEASE).on(calls.handler()).start().await.expect("a start");
-    let due = soon(2_000);
-    let daily = timingwheel_calendar::Periodic::seconds(86_400, due);
-    let series = one.every("daily", daily, &Tick::new("daily")).missed(Missed::none());
-    let id = series.save().await.expect("a series").id().expect("a run");
-    let mut sql = client(&url).await;
-    let transaction = sql.transaction().await.expect("a transaction");
-    let removal = store(&url).await.cancel_in(&transaction, id).await.expect("a cancel");
-    assert_eq!(removal, Cancelled::Removed);
-    // Until a second and a half after its time.
-    until("it is due", async || soon(-1_500) > due).await;
-    transaction.rollback().await.expect("a rollback");
-    until("it runs", async || one.stats().done == 1).await;
-    assert_eq!((calls.names(), one.stats().skipped), (vec!["daily".to_owned()], 0));
     one.stop(Duration::from_secs(60)).await;
 }
 

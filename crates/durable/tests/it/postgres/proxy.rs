@@ -78,6 +78,16 @@ impl Proxy {
     }
 }
 
+/// A proxy before a database, and its address through that.
+pub(crate) async fn before(url: &str) -> (Proxy, String) {
+    let (server, database) = url.rsplit_once('/').expect("an address");
+    let port = server.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    // It has a runtime of its own.
+    let proxy = tokio::task::spawn_blocking(move || Proxy::start(port)).await.expect("a proxy");
+    let through = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port());
+    (proxy, through)
+}
+
 /// The faults of a connection.
 #[derive(Clone)]
 struct Faults {

@@ -96,12 +96,15 @@ async fn a_transaction_that_stays_open_silences_no_other_programs_hints() {
 #[tokio::test]
 async fn calls_that_wait_for_a_lock_cost_no_lease_and_leave_no_statement_when_they_are_given_up() {
     let (url, calls) = (database().await, Calls::default());
-    let durable = instance(&url, Duration::from_secs(3), &calls).await;
+    // A call may take four seconds.
+    let options = PostgresOptions::new(&url).expect("an address").timeout(Duration::from_secs(4));
+    let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
+    let durable = builder(store, Duration::from_secs(3)).on(calls.handler()).start().await.expect("a start");
     durable.at(soon(3_600_000), &Tick::new("far")).key("k").save().await.expect("a save");
     let (mut open, sql) = (client(&url).await, client(&url).await);
     let open = open.transaction().await.expect("a transaction");
     open.batch_execute("select from timingwheel.timers where key = 'k' for update").await.expect("a lock");
-    let cancel = async || timeout(Duration::from_secs(5), durable.cancel("k")).await.is_err();
+    let cancel = async || timeout(Duration::from_millis(3_500), durable.cancel("k")).await.is_err();
     // More than there are connections, for longer than the lease.
     let given_up = join_all((0..40).map(|_| cancel())).await;
     assert!(given_up.into_iter().any(|given_up| given_up), "nobody waited");
@@ -125,7 +128,7 @@ async fn calls_that_wait_for_a_lock_make_no_timer_late() {
     for key in ["k", "l"] {
         durable.at(soon(3_600_000), &far).key(key).save().await.expect("a save");
     }
-    durable.at(soon(6_000), &Tick::new("due")).save().await.expect("a save");
+    durable.at(soon(3_000), &Tick::new("due")).save().await.expect("a save");
     let (mut open, sql) = (client(&url).await, client(&url).await);
     let open = open.transaction().await.expect("a transaction");
     open.batch_execute("select from timingwheel.timers where key in ('k', 'l') for update")
@@ -162,14 +165,13 @@ async fn calls_that_wait_for_a_lock_make_no_timer_late() {
 #[tokio::test]
 async fn a_table_of_timers_that_is_locked_for_longer_than_a_lease_costs_no_idle_instance_its_lease() {
     let (url, calls) = (database().await, Calls::default());
-    let both =
-        [instance(&url, Duration::from_secs(6), &calls), instance(&url, Duration::from_secs(6), &calls)];
-    let both = join_all(both).await;
+    let lease = Duration::from_secs(4);
+    let both = join_all([instance(&url, lease, &calls), instance(&url, lease, &calls)]).await;
     until("each has its share", async || both.iter().all(|one| one.stats().shards == (32, 64))).await;
     let sql = client(&url).await;
     // As by `vacuum full`, or by one that waits for a long transaction.
     sql.batch_execute("begin; lock table timingwheel.timers in access exclusive mode").await.expect("a lock");
-    sleep(Duration::from_secs(15)).await;
+    sleep(lease * 2).await;
     sql.batch_execute("rollback").await.expect("its end");
     let renewals = || both.iter().map(|one| one.stats().renewals).min();
     let before = renewals();
@@ -185,8 +187,8 @@ async fn is_pending(mut future: std::pin::Pin<&mut impl Future>) -> bool {
     std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
-/// `waits`: how long it has waited for its key before the others come.
-async fn hold_up_no_other_save(waits: Duration) {
+#[tokio::test]
+async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_with_it_or_after_it() {
     let (url, calls) = (database().await, Calls::default());
     let durable = instance(&url, LEASE, &calls).await;
     let mut open = client(&url).await;
@@ -197,27 +199,17 @@ async fn hold_up_no_other_save(waits: Duration) {
     let (due, tick) = (soon(3_600_000), Tick::new("far"));
     let mut held = std::pin::pin!(durable.at(due, &tick).key("k").save());
     assert!(is_pending(held.as_mut()).await);
-    sleep(waits).await;
     for round in 0..3 {
         let keys: Vec<String> = (0..20).map(|number| format!("{round} {number}")).collect();
         let saves = keys.iter().map(|key| durable.at(due, &tick).key(key.as_str()).save());
         let saved = timeout(Duration::from_secs(4), join_all(saves)).await.expect("they wait for nobody");
         assert!(saved.iter().all(Result::is_ok), "{saved:?}");
+        sleep(Duration::from_millis(500)).await;
     }
     assert!(is_pending(held.as_mut()).await, "it waits for its key");
     drop(open);
     held.await.expect("the key is free");
     durable.stop(GUARD).await;
-}
-
-#[tokio::test]
-async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_with_it() {
-    hold_up_no_other_save(Duration::ZERO).await;
-}
-
-#[tokio::test]
-async fn a_save_whose_key_an_open_transaction_has_holds_up_no_save_that_comes_after_it() {
-    hold_up_no_other_save(Duration::from_secs(1)).await;
 }
 
 /// A schema of the first format, with a timer that waits, one that is due, and a series.
@@ -265,9 +257,9 @@ async fn tables_of_the_first_format_are_migrated_and_their_timers_run() {
 async fn a_migration_takes_longer_than_a_call_may_and_other_programs_wait_for_it() {
     let url = database().await;
     let options = format_1(&url).await.timeout(Duration::from_secs(1));
-    // As of a table with very many timers: each index takes two seconds.
+    // As of a table with very many timers: each index takes half a second.
     let slow = "create function slow() returns event_trigger language plpgsql as \
-            'begin perform pg_sleep(2); end'; \
+            'begin perform pg_sleep(0.5); end'; \
         create event trigger slow on ddl_command_start when tag in ('CREATE INDEX') execute function slow()";
     client(&url).await.batch_execute(slow).await.expect("a slow server");
     let connected = join_all((0..2).map(|_| PostgresStore::connect_with(options.clone(), NoTls))).await;
@@ -287,6 +279,8 @@ async fn a_first_host_that_is_silent_hides_no_second_one_also_where_the_lease_is
         queued.push(one);
     }
     let both = url.replacen("127.0.0.1", &format!("127.0.0.1:{port},127.0.0.1"), 1);
+    // Longer than an answer to a renewal may take.
+    let both = format!("{both}?connect_timeout=2");
     let durable = instance(&both, Duration::from_secs(3), &calls).await;
     until("it renews", async || durable.stats().renewals > 0).await;
     // As a failover.

@@ -117,6 +117,7 @@ async fn an_end_that_cannot_be_stored_is_buried_alone_and_all_others_end() {
     durable.after(Duration::ZERO, &Tick(100)).save().await.unwrap();
     wheel.sleep(Duration::from_secs(5)).await;
     assert_eq!((durable.stats().done, durable.stats().buried), (100, 1));
+    assert!(durable.stats().store_errors > 0, "each refusal is counted");
     let buried = durable.list(Page { buried: true, ..Page::default() }).await.unwrap();
     let State::Buried(why) = &buried[0].state else { panic!("{buried:?}") };
     assert_eq!(why.reason, "its end cannot be stored: refused: Culprit");

@@ -14,6 +14,8 @@ use redb::backends::InMemoryBackend;
 use timingwheel_durable::store::{Kinds, NewTimer, Page, Store, Which};
 use timingwheel_durable::{RedbError, RedbOptions, RedbStore, TimerId};
 
+use crate::folder::folder;
+
 const FULL: &str = "DURABLE_FULL";
 
 fn timer(unique: u64) -> NewTimer {
@@ -70,7 +72,7 @@ async fn fill(path: &Path) {
 #[cfg(unix)]
 #[test]
 fn a_full_disk_refuses_saves_loses_nothing_and_goes_on_when_there_is_room() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let path = folder.path().join("timers.redb");
     // Of 512 bytes. The signal that would kill the process is left out.
     let script = r#"trap "" XFSZ; ulimit -f 12000; exec "$0" --exact proof::disk::a_process_whose_disk_is_full --nocapture"#;

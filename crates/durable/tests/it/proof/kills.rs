@@ -1,7 +1,6 @@
 //! Processes that are killed: at each step, and at random moments, one after the other on one file.
 
 use std::env;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,12 +8,7 @@ use tempfile::TempDir;
 
 use super::child::{DRAIN, FAULT, FOLDER};
 use super::history::{Found, check};
-
-/// A kill takes nothing from what the system has in memory, so no disk is needed.
-fn folder() -> TempDir {
-    let memory = PathBuf::from("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
-}
+use crate::folder::folder;
 
 fn child(folder: &TempDir) -> Command {
     let mut command = Command::new(env::current_exe().expect("this program"));
@@ -56,9 +50,9 @@ fn end(folder: &TempDir) -> Found {
     }
 }
 
-const STEPS: [&str; 22] = [
-    "join-before",
-    "join-after",
+/// Steps that a process passes once, and steps that it passes again and again.
+const ONCE: [&str; 4] = ["join-before", "join-after", "leave-before", "leave-after"];
+const AGAIN: [&str; 20] = [
     "save-before",
     "save-after",
     "load-before",
@@ -76,18 +70,18 @@ const STEPS: [&str; 22] = [
     "act-after",
     "pause-before",
     "pause-after",
-    "leave-before",
-    "leave-after",
     "write",
+    "sync-before",
+    "sync-after",
 ];
 
 #[test]
 fn after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled() {
-    // The first time that it is passed, and some times later; each on a file of its own, all at a time.
-    let kills = [1, 7, 40].map(|count| {
+    // The first time that it is passed, and the 15th; each on a file of its own, both at a time.
+    let kills = [(1, &ONCE[..]), (15, &[])].map(|(count, once)| {
         std::thread::spawn(move || {
             let (folder, mut killed) = (folder(), 0);
-            for step in STEPS.iter().chain(&["sync-before", "sync-after"]) {
+            for step in once.iter().chain(&AGAIN) {
                 let fault = format!("{step}:{count}");
                 let status = wait(child(&folder).env(FAULT, fault).spawn().expect("a child"));
                 killed += usize::from(!status.success());
@@ -97,8 +91,8 @@ fn after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled() {
     });
     let all = kills.map(|thread| thread.join().expect("no fault"));
     let killed: usize = all.iter().map(|(killed, _)| killed).sum();
-    // Of those that come once in a process only the first.
-    assert!(killed >= STEPS.len() * 2, "{killed} were killed");
+    // Acts and pauses come by chance, and may come less often.
+    assert!(killed >= ONCE.len() + AGAIN.len() * 2 - 4, "{killed} were killed");
     let of = |count: fn(&Found) -> usize| all.iter().map(|(_, found)| count(found)).sum::<usize>();
     let found = (
         of(|found| found.saved),
@@ -114,7 +108,7 @@ fn after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled() {
 
 #[test]
 fn after_kills_at_random_moments_none_is_lost_early_removed_or_doubled() {
-    let kills = env::var("DURABLE_KILLS").map_or(60, |text| text.parse().expect("DURABLE_KILLS"));
+    let kills = env::var("DURABLE_KILLS").map_or(40, |text| text.parse().expect("DURABLE_KILLS"));
     let folder = folder();
     let mut random = fastrand::Rng::new();
     for _ in 0..kills {

@@ -17,8 +17,6 @@ use tokio::time::Instant;
 #[derive(Clone)]
 pub(crate) struct Leased {
     memory: MemoryStore,
-    /// An owner that is taken over is lost for good.
-    is_sole: bool,
     state: Arc<Mutex<Standings>>,
     hints: Arc<Hints>,
 }
@@ -63,14 +61,9 @@ impl Leased {
         };
         Self {
             memory: MemoryStore::new(),
-            is_sole: false,
             state: Arc::new(Mutex::new(state)),
             hints: Arc::new(Hints { tell, told: told.into() }),
         }
-    }
-
-    pub(crate) fn sole() -> Self {
-        Self { is_sole: true, ..Self::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, Standings> {
@@ -169,7 +162,6 @@ impl Store for Leased {
         let standing = match state.epoch == owner.epoch {
             true if low.is_some() => Standing::Changed,
             true => Standing::Same,
-            false if self.is_sole => Standing::Lost,
             false => Standing::Expired,
         };
         if matches!(standing, Standing::Same | Standing::Changed) {

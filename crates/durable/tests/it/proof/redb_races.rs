@@ -12,6 +12,7 @@ use timingwheel::TimingWheel;
 use timingwheel_durable::{Answer, Cancelled, Durable, Kind, Moved, RedbStore, Run};
 
 use super::history::{History, check};
+use crate::folder::folder;
 
 #[derive(Serialize, Deserialize)]
 struct Racer(u64);
@@ -69,7 +70,7 @@ async fn race(durable: Durable, history: History, number: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_cancels_and_moves_on_a_file_are_answered_right() {
     let races = env::var("DURABLE_RACES").map_or(2_000, |races| races.parse().expect("DURABLE_RACES"));
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let history = History::open(folder.path());
     let store = RedbStore::create(folder.path().join("timers.redb")).expect("a store");
     let told = history.clone();

@@ -67,10 +67,11 @@ async fn a_move_whose_caller_has_gone_is_armed_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_refused_tells_its_owner_that_another_one_has_taken_over() {
+async fn a_result_that_is_refused_tells_its_owner_that_another_one_has_taken_over_and_it_takes_nothing_more()
+{
     let rig = Rig::new();
     let old = rig.start().await;
-    old.after(secs(1), &Tick(5)).save().await.unwrap();
+    old.after(secs(1), &Tick(5)).key("k").save().await.unwrap();
     rig.wheel.sleep(secs(2)).await;
     let _new = rig.start().await;
     rig.wheel.sleep(secs(1)).await;
@@ -78,17 +79,6 @@ async fn a_result_that_is_refused_tells_its_owner_that_another_one_has_taken_ove
     let loads = old.stats().loads;
     rig.wheel.sleep(secs(10)).await;
     assert_eq!((old.stats().fenced, old.stats().lost, old.stats().loads), (1, true, loads));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_owner_takes_no_saves_and_no_moves() {
-    let rig = Rig::new();
-    let old = rig.start().await;
-    old.after(secs(1), &Tick(5)).key("k").save().await.unwrap();
-    rig.wheel.sleep(secs(2)).await;
-    let _new = rig.start().await;
-    rig.wheel.sleep(secs(10)).await;
-    assert!(old.stats().lost);
     assert!(matches!(old.after(secs(1), &Tick(0)).save().await, Err(Error::Lost)));
     assert!(matches!(old.reschedule("k", rig.at(1)).await, Err(Error::Lost)));
     assert!(matches!(old.cancel("k").await, Err(Error::Lost)));
@@ -199,20 +189,6 @@ fn who_waits_for_a_store_after_a_failure_does_not_go_round_in_circles() {
     let calls = told.recv_timeout(secs(300)).expect("it comes to an end");
     work.join().expect("no panic");
     assert_eq!(calls, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancel_whose_attempt_ended_before_it_heard_of_that_is_told_so() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    durable.after(Duration::ZERO, &Tick(1)).key("runs").save().await.unwrap();
-    rig.wheel.sleep(Duration::from_millis(100)).await;
-    assert_eq!(rig.calls(), 1);
-    // The handler ends while the answer is on its way, and the timer goes because of this cancel.
-    rig.script.next("cancel", Step::After, What::Wait(5_000));
-    assert_eq!(durable.cancel("runs").await.unwrap(), Cancelled::Running(1));
-    assert!(rig.script.is_over());
-    assert_eq!(durable.cancel("runs").await.unwrap(), Cancelled::NotFound);
 }
 
 /// A store may work on a call that was dropped, and hold its file meanwhile.

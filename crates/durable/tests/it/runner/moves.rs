@@ -1,6 +1,6 @@
 //! Keys, cancels and moves.
 
-use timingwheel_durable::{Cancelled, Error, Moved};
+use timingwheel_durable::{Cancelled, Moved};
 
 use super::support::{Note, Rig, at, note};
 
@@ -24,18 +24,6 @@ async fn a_cancel_wins_until_the_handler_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_follows_what_was_cancelled_while_it_ran() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    let id = durable.at(at(1.0), &Note { takes: 5, fails: 9, ..note("a") }).save().await.unwrap();
-    rig.sleep(2.0).await;
-    assert_eq!(durable.cancel(id).await.unwrap(), Cancelled::Running(1));
-    rig.sleep(100.0).await;
-    assert_eq!(rig.book.texts(), ["a", "a ended"]);
-    assert_eq!(durable.count().await.unwrap(), Default::default());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_timer_is_moved_earlier_and_later_and_to_and_fro() {
     let rig = Rig::new();
     let durable = rig.start().await;
@@ -53,19 +41,6 @@ async fn a_timer_is_moved_earlier_and_later_and_to_and_fro() {
     let runs = durable.at(at(60.0), &Note { takes: 5, ..note("runs") }).save().await.unwrap();
     rig.sleep(12.0).await;
     assert_eq!(durable.reschedule(runs, at(90.0)).await.unwrap(), Moved::Running(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_taken_key_is_refused_or_replaced() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    let first = durable.at(at(10.0), &note("first")).key("k").save().await.unwrap();
-    let second = durable.at(at(20.0), &note("second")).key("k").save().await;
-    assert!(matches!(second, Err(Error::KeyTaken(id)) if id == first), "{second:?}");
-    durable.at(at(30.0), &note("third")).key("k").replace().save().await.unwrap();
-    rig.sleep(50.0).await;
-    assert_eq!(rig.book.texts(), ["third"]);
-    durable.at(at(60.0), &note("fourth")).key("k").save().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

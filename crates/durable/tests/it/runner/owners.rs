@@ -6,22 +6,6 @@ use super::handlers::Number;
 use super::support::{Rig, at, note, secs};
 
 #[tokio::test(start_paused = true)]
-async fn what_was_due_while_nobody_was_there_is_due_at_the_start_in_order() {
-    let rig = Rig::new();
-    let durable = rig.start().await;
-    for number in [3, 1, 2] {
-        durable.at(at(f64::from(number) * 100.0), &note(&number.to_string())).save().await.unwrap();
-    }
-    durable.stop(secs(1)).await;
-    rig.sleep(1_000.0).await;
-    assert_eq!(rig.book.texts(), [""; 0]);
-    let _again = rig.builder().concurrency(1).start().await.unwrap();
-    rig.sleep(1.0).await;
-    assert_eq!(rig.book.texts(), ["1", "2", "3"]);
-    assert!(rig.book.calls()[0].run.late > secs(800));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused() {
     let rig = Rig::new();
     let told = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -101,6 +101,18 @@ async fn settings_are_taken_up_to_their_bounds_and_refused_beyond_with_what_is_a
         ),
         (rig.builder().in_memory(0), "the number of timers in memory must be at least 1, got 0"),
         (rig.builder().concurrency(0), "the concurrency must be at least 1, got 0"),
+        (
+            rig.builder().concurrency_of::<Note>(0),
+            "the concurrency of a kind must be at least 1, got 0 for \"note\"",
+        ),
+        (
+            rig.builder().concurrency_in_all::<Note>(0),
+            "the concurrency of a kind must be at least 1, got 0 for \"note\"",
+        ),
+        (
+            rig.builder().time_limit::<Note>(Duration::ZERO),
+            "the time limit of a kind must be more than 0, got 0 for \"note\"",
+        ),
         (rig.builder().horizon(Duration::ZERO), "the horizon must be at least 1 ms, got 0ns"),
         (rig.builder().lease(Duration::ZERO), "the lease must be 1 ms to 365 days, got 0ns"),
         (rig.builder().lease(too_long), "the lease must be 1 ms to 365 days, got 31536000.000000001s"),

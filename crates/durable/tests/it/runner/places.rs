@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use timingwheel_calendar::{Cron, Plan};
-use timingwheel_durable::{Answer, Durable, Error, Kind, MemoryStore, Missed, Run, Saved};
+use timingwheel_durable::{Answer, Durable, Kind, Missed, Run, Saved};
 
 use crate::proof::hooked::{Hook, Hooked, Injected, Step};
 
@@ -117,35 +117,6 @@ async fn a_series_with_jitter_keeps_its_time_over_saves_and_another_bound_plans_
         rig.book.calls().iter().map(|call| call.run.scheduled().duration_since(id.first_due())).collect();
     assert_eq!(due, [0, 24, 48].map(jiff::SignedDuration::from_hours));
     assert!(matches!(save(0).await, Saved::Replaced { .. }));
-}
-
-#[tokio::test(start_paused = true)]
-async fn limits_that_are_not_allowed_are_refused_at_the_start() {
-    let build = || {
-        Durable::builder(&timingwheel::TimingWheel::new(), MemoryStore::new())
-            .on(|_: Slow, _: Run| async { Ok(Answer::Done) })
-    };
-    for (builder, told) in [
-        (
-            build().concurrency_of::<Slow>(0),
-            "the concurrency of a kind must be at least 1, got 0 for \"slow\"",
-        ),
-        (
-            build().concurrency_in_all::<Slow>(0),
-            "the concurrency of a kind must be at least 1, got 0 for \"slow\"",
-        ),
-        (
-            build().time_limit::<Slow>(Duration::ZERO),
-            "the time limit of a kind must be more than 0, got 0 for \"slow\"",
-        ),
-        (
-            build().concurrency_of::<Note>(1),
-            "a setting of a kind must be for a kind with a handler, got \"note\"",
-        ),
-    ] {
-        let Err(Error::Setting(what)) = builder.start().await else { panic!("{told}") };
-        assert_eq!(what, told);
-    }
 }
 
 /// Counts the calls of the runner.

