@@ -73,16 +73,6 @@ async fn a_timer_that_a_task_without_budget_polls_is_refused_once() {
     assert_eq!(wheel.stats().refused, 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_refused_sleep_can_be_awaited_again_when_there_is_a_place() {
-    let wheel = bounded(1);
-    let holder = place(&wheel, DAY);
-    let mut refused = wheel.sleep(ms(10));
-    assert!(future::poll_fn(|cx| refused.poll_unconstrained(cx)).await.unwrap_err().is_at_capacity());
-    drop(holder);
-    assert_eq!(refused.wait().await, Ok(()));
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_sleep_whose_deadline_passed_before_its_first_poll_needs_and_takes_no_place() {
     let wheel = TimingWheel::builder().shards(1).max_pending(1).build().unwrap();

@@ -62,19 +62,6 @@ async fn tolerant_sleeps_with_near_deadlines_wake_at_the_same_instant_and_never_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_over_the_deadline_before_the_first_poll_is_seen() {
-    let wheel = TimingWheel::new();
-    // The second is less than a tick, so none.
-    let tolerances = [secs(4), Duration::ZERO];
-    let sleeps = tolerances.map(|tolerance| wheel.sleep(secs(30)).with_tolerance(tolerance));
-    advance(secs(60)).await;
-    for sleep in sleeps {
-        assert_ready!(task::spawn(sleep).poll());
-    }
-    assert_eq!(wheel.stats().armed, 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_timeout_may_be_late_and_moved_too() {
     let wheel = TimingWheel::new();
     let start = Instant::now();

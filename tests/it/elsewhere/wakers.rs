@@ -6,8 +6,8 @@ use timingwheel::TimingWheel;
 use tokio::runtime::Runtime;
 
 use super::{
-    HANG_GUARD, MOST_KEPT, Wakers, arm_some, drop_a_few_elsewhere, drop_one, elsewhere, kept, ms, on_workers,
-    sharded, wait_until_let_go,
+    HANG_GUARD, MOST_ABANDONED, MOST_KEPT, Wakers, arm_some, drop_a_few_elsewhere, drop_one, elsewhere, kept,
+    ms, on_workers, sharded, wait_until_let_go,
 };
 
 #[test]
@@ -78,11 +78,12 @@ fn old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon() {
     /// If this many others came after them, they are. It is looked at with every 1,024th.
     const OLD: usize = 8_192 + 1_024;
     let (_runtime, wheel) = on_workers(sharded());
-    let (sleeps, wakers) = arm_some(&wheel, CROWD + OLD, false);
-    let all = sleeps.len();
-    let mut sleeps = sleeps.into_iter();
+    let (mut oldest, wakers) = arm_some(&wheel, CROWD + OLD, false);
+    let mut sleeps = oldest.split_off(MOST_KEPT).into_iter();
+    let (of_oldest, wakers) = wakers.split_at(MOST_KEPT);
     sleeps.by_ref().take(MOST_KEPT).for_each(drop);
     assert_eq!(kept(&wakers[..MOST_KEPT]), MOST_KEPT, "they were taken out one by one");
+    let all = CROWD + OLD;
     assert_eq!(wheel.pending(), all - MOST_KEPT);
     for (dropped, sleep) in (MOST_KEPT + 1..).zip(sleeps) {
         drop(sleep);
@@ -92,7 +93,10 @@ fn old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon() {
             assert_eq!((stats.pending, stats.cancelled), (all - dropped, dropped as u64));
         }
     }
-    wait_until_let_go(&wakers);
-    assert_eq!(kept(&wakers), 0);
+    wait_until_let_go(wakers);
+    assert_eq!(kept(wakers), 0);
+    // Once the crowd has gone, an old timer is as any other.
+    drop(oldest);
+    assert!(kept(of_oldest) <= MOST_ABANDONED);
     assert_eq!((wheel.stats().fired, wheel.stats().cancelled), (0, all as u64));
 }

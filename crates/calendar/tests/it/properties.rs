@@ -89,7 +89,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(config(150))]
 
     #[test]
     fn a_plan_that_is_printed_or_stored_and_read_is_the_same_and_its_next_instant_is_later(

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use timingwheel::TimingWheel;
 use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
 use tokio::time::{Instant, sleep};
@@ -83,29 +81,6 @@ async fn a_burst_leaves_a_long_lived_deadline_as_it_was() {
     }
 }
 
-/// A future of a set has a waker of its own. The set is polled within a future that a cancel ends, and then outside of it.
-#[tokio::test(start_paused = true)]
-async fn a_cancel_reaches_the_futures_of_a_set_that_outlives_the_future_around_it() {
-    let request = TimingWheel::new().deadline_in(ms(60_000));
-    let start = Instant::now();
-    let mut set: FuturesUnordered<_> =
-        (0..3).map(|_| request.run_within(ms(50_000), pending::<()>())).collect();
-    let cancels = request.clone();
-    tokio::spawn(async move {
-        sleep(ms(10)).await;
-        cancels.cancel();
-    });
-    let around = request.run(async {
-        while set.next().await.is_some() {}
-        pending::<()>().await;
-    });
-    assert_eq!(around.await, Err(Ended::Cancelled));
-    while let Some(end) = set.next().await {
-        assert_eq!(end, Err(Ended::Cancelled));
-    }
-    assert_eq!(start.elapsed(), ms(10));
-}
-
 /// It was polled within a future that was over at once, and so never heard a cancel itself.
 #[tokio::test(start_paused = true)]
 async fn a_future_hears_a_cancel_also_where_the_future_around_it_is_over() {
@@ -120,40 +95,6 @@ async fn a_future_hears_a_cancel_also_where_the_future_around_it_is_over() {
     request.cancel();
     assert!(task.is_woken());
     task.enter(|cx, _| assert!(call.as_mut().poll(cx).is_ready()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_that_leaves_the_future_around_it_hears_a_cancel_by_itself() {
-    let request = TimingWheel::new().deadline_in(ms(60_000));
-    let mut call = Box::pin(request.run_within(ms(50_000), pending::<()>()));
-    let mut task = task::spawn(());
-    let mut around = Box::pin(request.run(poll_fn(|cx| call.as_mut().poll(cx))));
-    task.enter(|cx, _| assert!(around.as_mut().poll(cx).is_pending()));
-    drop(around);
-    task.enter(|cx, _| assert!(call.as_mut().poll(cx).is_pending()));
-    request.cancel();
-    assert!(task.is_woken());
-    task.enter(|cx, _| assert!(call.as_mut().poll(cx).is_ready()));
-}
-
-/// What heard cancels for the first one is taken over by the second, which is of the same task or of another.
-#[tokio::test(start_paused = true)]
-async fn a_future_hears_a_cancel_after_another_one_under_the_same_deadline_is_over() {
-    let request = TimingWheel::new().deadline_in(ms(60_000));
-    let run = || Box::pin(request.run(pending::<()>()));
-    drop(pending_once(run()));
-    let (mut first, mut second) = (pending_once(run()), pending_once(run()));
-    drop(pending_once(run()));
-    let mut task = task::spawn(());
-    let mut last = run();
-    for mut it in [run(), run()] {
-        task.enter(|cx, _| assert!(it.as_mut().poll(cx).is_pending()));
-    }
-    task.enter(|cx, _| assert!(last.as_mut().poll(cx).is_pending()));
-    request.cancel();
-    assert!(first.is_woken() && second.is_woken() && task.is_woken());
-    assert!(first.poll().is_ready() && second.poll().is_ready());
-    task.enter(|cx, _| assert!(last.as_mut().poll(cx).is_ready()));
 }
 
 /// As the waker of a task does that holds a future under the deadline.

@@ -26,8 +26,10 @@ fn request(name: &'static str, value: &str) -> Request<String> {
 }
 
 /// What the handler found: the time that is left, or `None` without a limit.
-fn left(_request: Request<String>) -> Ready<Result<Response<String>, Infallible>> {
+fn left(request: Request<String>) -> Ready<Result<Response<String>, Infallible>> {
     let left = Deadline::current().expect("each request has one").remaining();
+    let carried: &Deadline = request.extensions().get().expect("each request carries it");
+    assert_eq!(carried.remaining(), left);
     let mut response = Response::new(String::new());
     response.extensions_mut().insert(left);
     ready(Ok(response))
