@@ -281,9 +281,8 @@ fn take_key<T: Tables>(
         return Ok(Saved::Over { dropped: None });
     }
     if is_running {
-        if let Some(key) = old.key.take() {
-            tables.set_keyed(&key, None)?;
-        }
+        // The new one takes it over.
+        old.key = None;
         old.cancelled = true;
         old.version = old.version.wrapping_add(1);
         tables.put(&old)?;

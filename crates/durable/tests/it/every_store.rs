@@ -331,7 +331,7 @@ async fn a_save_that_replaces_tells_whether_the_old_handler_is_called(store: imp
     assert_eq!((begun, get(&durable, "k").await.timer.id()), (second, third));
     // Whatever the moment, the answer is true.
     durable.cancel("k").await.expect("an answer");
-    for number in 0..30 {
+    for number in 0..10 {
         let old = durable.after(Duration::from_millis(20), &Note(format!("old {number}"))).key("k").save();
         let old = old.await.expect("a save");
         tokio::time::sleep(Duration::from_millis(15 + number % 10)).await;

@@ -200,6 +200,13 @@ async fn a_file_of_an_older_format_keeps_its_attempts_and_finds_its_buried_timer
     }
     transaction.commit().unwrap();
     drop(database);
+    drop(RedbStore::open(&path).unwrap());
+    {
+        let database = Database::open(&path).unwrap();
+        let meta: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+        let meta = database.begin_read().unwrap().open_table(meta).unwrap();
+        assert_eq!(meta.get("format").unwrap().unwrap().value(), 4, "no older program opens it again");
+    }
     let store = RedbStore::open(&path).unwrap();
     let found = store.get("runs".into()).await.unwrap().unwrap();
     assert_eq!((found.state, found.times.begun), (State::Begun { epoch: 1, attempt: 1 }, None));

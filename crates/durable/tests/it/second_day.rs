@@ -11,8 +11,8 @@ use timingwheel::TimingWheel;
 use timingwheel_calendar::Periodic;
 use timingwheel_durable::store::{Begun, NewTimer, Owner, Removal, Series, Store, ToBegin, Which};
 use timingwheel_durable::{
-    Answer, Backoff, Durable, Health, Kind, MemoryStore, Missed, Near, Page, Run, State, Symptom, Taken,
-    TimerId,
+    Answer, Backoff, Durable, Health, Kind, MemoryStore, Missed, Near, Page, Phase, Run, State, Symptom,
+    Taken, TimerId,
 };
 use tokio::sync::Notify;
 
@@ -160,6 +160,8 @@ async fn a_timer_that_was_cancelled_while_it_ran_and_whose_process_died_is_remov
     store: impl Store + Clone,
 ) {
     let (calls, near) = (Calls::default(), due(&store, plain("old")).await);
+    let kept = store.keep_history(Note::KIND.into(), Duration::from_secs(3_600)).await;
+    kept.unwrap_or_else(|error| panic!("{error}"));
     dies(&store, near).await;
     let cancelled = store.cancel(Which::Key("k".into())).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(cancelled, Removal::Running(near.id(), 1));
@@ -167,6 +169,8 @@ async fn a_timer_that_was_cancelled_while_it_ran_and_whose_process_died_is_remov
     until("it is removed", async || durable.stats().removed == 1).await;
     assert_eq!(durable.count().await.expect("a count"), Default::default());
     assert_eq!(calls.lock().unwrap().len(), 0, "it is not attempted again");
+    let ended = durable.show("k").await.expect("an answer").expect("its end is kept");
+    assert_eq!((ended.phase, ended.timer.attempts), (Phase::Cancelled, 1));
     stop(durable).await;
 }
 

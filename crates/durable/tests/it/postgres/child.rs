@@ -145,7 +145,7 @@ async fn uses(durable: Durable, history: History, task: u64) {
     for count in 0.. {
         let name = format!("{unique}-{count}");
         let due = Timestamp::from_millisecond(millis(Timestamp::now())).unwrap()
-            + SignedDuration::from_millis(random.i64(-5..4_000));
+            + SignedDuration::from_millis(random.i64(-5..3_000));
         history.tell(&format!("ask {name} {}", millis(due)));
         if durable.at(due, &Tick::new(name.clone())).key(&name).save().await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -185,7 +185,8 @@ async fn an_instance_leaves_although_its_hints_cannot_be_sent() {
 async fn an_instance_whose_connections_are_half_open_listens_again_within_seconds() {
     let (url, calls) = (database().await, Calls::default());
     let (proxy, through) = before(&url).await;
-    let options = PostgresOptions::new(&through).expect("an address").timeout(Duration::from_secs(2));
+    let options = PostgresOptions::new(&through).expect("an address").connections(2);
+    let options = options.timeout(Duration::from_secs(2));
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
     let one = builder(store, LEASE).on(calls.handler()).start().await.expect("a start");
     are_there(&[&one], 64).await;

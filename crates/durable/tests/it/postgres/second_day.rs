@@ -105,6 +105,10 @@ async fn calls_that_wait_for_a_lock_cost_no_lease_and_leave_no_statement_when_th
     let open = open.transaction().await.expect("a transaction");
     open.batch_execute("select from timingwheel.timers where key = 'k' for update").await.expect("a lock");
     let cancel = async || timeout(Duration::from_millis(3_500), durable.cancel("k")).await.is_err();
+    // One whose statement has no limit: the server has to hear that nobody waits for it.
+    let options = PostgresOptions::new(&url).expect("an address").timeout(Duration::MAX);
+    let patient = PostgresStore::connect_with(options, NoTls).await.expect("a store");
+    assert!(timeout(Duration::from_millis(500), patient.cancel("k".into())).await.is_err());
     // More than there are connections, for longer than the lease.
     let given_up = join_all((0..40).map(|_| cancel())).await;
     assert!(given_up.into_iter().any(|given_up| given_up), "nobody waited");

@@ -75,7 +75,7 @@ fn a_move_is_answered_right_in_all_orders_and_the_timer_comes_once_at_its_last_t
 
 #[test]
 fn a_save_during_a_load_is_armed_at_once_wherever_it_is_due() {
-    for due in [0, 300, 600, 999, 1_000, 1_001, 1_500, 3_000] {
+    for due in [0, 300, 999, 1_000, 1_001, 3_000] {
         let runs = in_all_orders(async |schedule| {
             let race = Race::new().await;
             race.durable.at(at(500), &Tick).save().await.unwrap();
