@@ -1,9 +1,8 @@
 //! A turn of all shards: when it is, what it does, and what it leaves for the next one.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -362,6 +361,8 @@ fn a_turn_that_panics_ends_the_wheel_and_wakes_its_timers() {
 #[cfg(all(feature = "timerfd", target_os = "linux"))]
 #[test]
 fn a_lone_timer_that_a_worker_arms_and_that_fires_costs_one_system_call_of_the_wheel() {
+    use std::task::Poll;
+
     const SLEEPS: usize = 50;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (shard, turner) = one_shard(CLOCK);
@@ -377,7 +378,7 @@ fn a_lone_timer_that_a_worker_arms_and_that_fires_costs_one_system_call_of_the_w
         let now = CLOCK.now();
         let deadline = now.after(duration);
         let mut is_armed = false;
-        poll_fn(|cx| {
+        std::future::poll_fn(|cx| {
             if !is_armed && of_sleeps.arm(now, deadline, cx.waker()).expect("not refused").is_some() {
                 is_armed = true;
                 return Poll::Pending;
