@@ -36,7 +36,9 @@ fn wait(mut child: Child) -> std::process::ExitStatus {
 
 /// Lets one process end all that is stored, and checks the history of all of them.
 fn end(folder: &TempDir) -> Found {
-    let status = wait(child(folder).env(DRAIN, "1").spawn().expect("a child"));
+    // If it fails, it says why.
+    let mut drains = child(folder);
+    let status = wait(drains.env(DRAIN, "1").stderr(Stdio::inherit()).spawn().expect("a child"));
     assert!(status.success(), "{status}");
     let history = std::fs::read_to_string(folder.path().join("history")).expect("a history");
     assert!(history.ends_with("drained\n"));
