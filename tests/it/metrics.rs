@@ -132,11 +132,11 @@ async fn stalls_and_wakers_that_panic_are_told_too() {
     wheel.sleep(ms(1)).await;
     let recorded = Recorded::of(|| metrics.record());
     let told = ["stalls", "wakers_panicked"]
-        .map(|name| recorded.value(&format!("timingwheel_{name}_total{{wheel=rpc}}")) as u64);
+        .map(|name| recorded.value(&format!("timingwheel_{name}_total{{wheel=rpc}}")));
     let stats = wheel.stats();
-    assert_eq!(told, [stats.stalls, stats.wakers_panicked]);
+    assert_eq!(told, [stats.stalls, stats.wakers_panicked].map(|count| count as f64));
     // On a busy machine a later turn may be late too.
-    assert!(told[0] > 0 && told[1] == 1, "{told:?}");
+    assert!(told[0] > 0.0 && stats.wakers_panicked == 1, "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
