@@ -469,7 +469,7 @@ impl Shard {
             drop(record_lateness);
             let fired = expired.len() - before;
             state.fired += fired as u64;
-            // Before a task can find by what follows that its timer has fired: then the permit is free.
+            // What is published below shows tasks that their timers have fired. By then the permits are free.
             self.give_back(fired);
             // This comes before the wakers are woken, so that each woken task finds its deadline reached.
             let Published { next_expiration, reached, handed_out, .. } = &self.published;

@@ -99,6 +99,10 @@ impl RedbStore {
     ///
     /// After an error of the storage all calls fail. The store can reopen a file after an error, but not such storage.
     ///
+    /// In empty storage this makes a new store in place. If the process is killed before this returns, the next opening may fail
+    /// with [`RedbError::Damaged`]. So make a new store aside, and then put its storage in place, as [`create`](Self::create)
+    /// does with its file.
+    ///
     /// # Errors
     /// As [`open`](Self::open), but for [`RedbError::InUse`].
     pub fn with_backend(backend: impl StorageBackend, options: RedbOptions) -> Result<Self, RedbError> {

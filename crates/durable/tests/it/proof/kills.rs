@@ -111,10 +111,10 @@ fn after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled() {
 
 #[test]
 fn after_kills_at_random_moments_none_is_lost_early_removed_or_doubled() {
-    // Fewer than the crashes after which a timer is buried: a slow machine may kill one each time.
+    // Fewer than the crashes after which a timer is buried: on a slow machine each kill may hit the same one.
     let kills = env::var("DURABLE_KILLS").map_or(18, |text| text.parse().expect("DURABLE_KILLS"));
     let folder = folder();
-    // `RedbStore::create` makes a file aside, and a kill leaves none. What has a backend of its own is made in its place.
+    // Children that make the file themselves do so in its place, by a backend of their own: a kill would leave half of a file.
     drop(RedbStore::create(folder.path().join("timers.redb")).expect("a file"));
     let mut random = fastrand::Rng::new();
     for _ in 0..kills {
